@@ -41,11 +41,6 @@ export interface Queue {
   add(start: () => void): () => void;
 }
 
-/** Queues of owners, which take turns. */
-export interface OwnedQueues {
-  of(owner: object): Queue;
-}
-
 /** Calls back in the next turn of the event loop. */
 export const nextTurn: Queue = {
   add: (start) => {
@@ -53,8 +48,6 @@ export const nextTurn: Queue = {
     return () => clearImmediate(immediate);
   },
 };
-
-export const nextTurns: OwnedQueues = { of: () => nextTurn };
 
 /** How many bytes are held while an exchange is open. When this many are held, nothing more is read, and TCP makes the client wait. */
 const maxHeld = 16_384;

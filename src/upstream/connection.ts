@@ -1,9 +1,14 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
-import { appended, nothing, type OwnedQueues } from '../http1/incoming.ts';
+import { appended, nothing, type Queue } from '../http1/incoming.ts';
 import { ReadPace, type PaceOwner } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
+
+/** Queues of owners, which take turns. */
+export interface OwnedQueues {
+  of(owner: object): Queue;
+}
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {

@@ -1,10 +1,10 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Settings, UpstreamTarget } from '../config/config.ts';
-import { nextTurns, type OwnedQueues } from '../http1/incoming.ts';
+import { nextTurn } from '../http1/incoming.ts';
 import { readLength } from '../http1/reading.ts';
 import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } from './call.ts';
 import { parseAddress, connect, type UpstreamAddress } from './connect.ts';
-import { Connection, type ConnectionOwner } from './connection.ts';
+import { Connection, type ConnectionOwner, type OwnedQueues } from './connection.ts';
 import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 import type { MonotonicMs } from '../times.ts';
 
@@ -32,6 +32,8 @@ const maxHandshakes = 100;
 
 /** For how many milliseconds connections are not reused after the upstream has sent bytes that nobody asked for. */
 const distrustTime = 60_000;
+
+const nextTurns: OwnedQueues = { of: () => nextTurn };
 
 /** Called when an upstream has sent bytes that nobody asked for. @param isNew whether the upstream was trusted until then */
 type OnUnasked = (isNew: boolean) => void;

@@ -40,7 +40,7 @@ import {
   readVersions,
   type AccountRow,
 } from './rows.ts';
-import { chainOlder, isRecorded, olderLines, record, trailLines } from './trail.ts';
+import { chainOlder, isRecorded, olderLines, pauseFor, record, trailLines } from './trail.ts';
 import { Announcing, query, transaction, type Query, type Work } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
@@ -54,7 +54,7 @@ export class PostgresStore implements Store {
   readonly #announcing = new Announcing();
   readonly #pools: Pools;
   readonly #blocked = new BlockedChanges();
-  /** The events of tokens of accounts, which wait here rather than for the trail's next position. */
+  /** Events of tokens of accounts wait here rather than for the trail's next position, unless they are urgent. */
   readonly #accountsTrail = new OneAtATime();
   /** Queries of the trail may take long. They run one at a time, so that they leave connections for other work. */
   readonly #trailTurns = new OneAtATime();
@@ -147,9 +147,10 @@ export class PostgresStore implements Store {
         finish: async (run, made) => {
           if ('repeated' in made) return { outcome: 'repeated', receipt: made.repeated };
           const { result, events, check } = made;
-          const write = (): Promise<readonly AppendedEvent[]> =>
-            record(run, events, this.#trail, hints.ofAccount === true);
-          const appended = await (hints.ofAccount ? this.#accountsTrail.run(ids[0] ?? '', write) : write());
+          const write = async (): Promise<readonly AppendedEvent[]> =>
+            record(run, events, this.#trail, pauseFor(hints));
+          const waits = hints.ofAccount === true && hints.urgent !== true;
+          const appended = await (waits ? this.#accountsTrail.run(ids[0] ?? '', write) : write());
           check?.();
           return { outcome: 'changed', result, appended };
         },

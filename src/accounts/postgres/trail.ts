@@ -3,7 +3,7 @@ import { beginning } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
 import { wantedTexts } from '../event-filter.ts';
 import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
-import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
+import type { AppendedEvent, AuditEvent, EventFilter, Hints, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
 import { sha256Hex } from '../../cryptography.ts';
@@ -17,29 +17,34 @@ const olderPage = 50;
 /** Maximum number of attempts to take the next position. An attempt fails only if another writer has taken the position. */
 const attempts = 1_000;
 
-/**
- * For events of an account's token: the maximum number of attempts, and the average pause between them, in milliseconds. There may be any
- * number of such tokens, in several sidecars. Without pauses, a revocation by an operator would compete with all of them at each position.
- */
+/** Maximum number of such attempts if there are pauses between them. */
 const patientAttempts = 50;
-const patientPause = 100;
+
+/**
+ * The average pause between attempts, in milliseconds. There may be any number of tokens of accounts, in several sidecars. Without pauses,
+ * a revocation by an operator would compete with all of their changes at each position.
+ */
+export function pauseFor({ ofAccount = false, urgent = false }: Hints): number {
+  if (!ofAccount) return 0;
+  return urgent ? 25 : 100;
+}
 
 /**
  * Adds events to the trail, all or none. The events are signed beforehand and added by a single statement, the last one of its transaction,
  * so that other writers wait no longer than a commit takes. If another writer takes the next position first, the attempt is repeated.
  *
- * @param isPatient whether other writers should win
+ * @param pause the average pause between attempts, in milliseconds, so that writers without pauses get the next positions
  * @throws AccountsError `audit_key_missing`, `store_locked`
  */
 export async function record(
   run: Query,
   events: readonly AuditEvent[],
   options: TrailOptions,
-  isPatient = false,
+  pause = 0,
 ): Promise<readonly AppendedEvent[]> {
   if (events.length === 0) return [];
-  for (let attempt = 1; attempt <= (isPatient ? patientAttempts : attempts); attempt += 1) {
-    if (isPatient && attempt > 1) await delay(2 * patientPause * Math.random());
+  for (let attempt = 1; attempt <= (pause > 0 ? patientAttempts : attempts); attempt += 1) {
+    if (pause > 0 && attempt > 1) await delay(2 * pause * Math.random());
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);
     // It is enough to take the first position, because no other writer can take a later position until this one is committed.
