@@ -12,7 +12,7 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets, Claim } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
-import { FairTickQueue, queuesByCrowd, startedInTurn, TickQueue, type OwnTickQueue } from './capacity/queues.ts';
+import { FairTickQueue, NestedTickQueue, queuesOfRequests, type OwnTickQueue } from './capacity/queues.ts';
 import type { WaitQueue } from '../wait-queue.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
@@ -23,10 +23,13 @@ import { forwardUpgrade, upstreamFields } from './forward.ts';
 import { refusalCodes } from './respond/problem.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
-import { clientSite } from './admit/client-address.ts';
+import { clientNetworks, clientSite } from './admit/client-address.ts';
 import { waitingBytes } from './capacity/reservation.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
 import type { MonotonicMs } from '../times.ts';
+
+/** Maximum number of waiting requests that are refused to make room for one. */
+const maxEvicted = 4;
 
 /** Takes every request from its head to its response. A step that does not have to wait creates no promise. */
 export class ExchangeRunner {
@@ -39,12 +42,14 @@ export class ExchangeRunner {
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
   /** The queues in which connections wait before they are read again, after a request on them was refused as `overloaded`. */
-  readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
+  readonly #overloaded = queuesOfRequests();
   /**
    * Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. Accounts, with their public keys, and
    * networks of clients without a key are two groups.
    */
   readonly #cipherTests = new FairTickQueue<Claim | string>(1, undefined, 2);
+  /** Requests without a valid key that wait for their turn. */
+  readonly #withoutKey: NestedTickQueue;
   readonly #longBodies = new LongBodies();
   readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
@@ -64,6 +69,7 @@ export class ExchangeRunner {
     this.#admission = admission;
     this.#directory = directory;
     this.#budgets = budgets;
+    this.#withoutKey = new NestedTickQueue(budgets.anonymous.none.turns.requests);
     this.#metrics = metrics;
     this.#observe = observe;
     this.#memories = memories;
@@ -115,10 +121,10 @@ export class ExchangeRunner {
         // A merchant's request with an incomplete body starts at once. If it waited, bytes of its body would be held, and its connection
         // could be closed for lack of room.
         if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
-        // A merchant's request waits even if its account has used up its share of `limits.buffered`: if it started at once or were refused,
-        // an account could disturb others or itself. Its head is counted as memory of its connection.
+        // A merchant's request waits even if its account has used up its share of `limits.buffered`. Its head counts as the connection's.
         else if (isMerchant) void reservation.wait(turns.requests).then(start);
-        else waitIn(turns.requests, responder, start);
+        else if (tier === 'public') waitIn(turns.requests, responder, start);
+        else this.#waitWithoutKey(responder, start);
       });
     });
     // A request that waits from here on outlives the read buffer, so it needs a copy of its body.
@@ -156,6 +162,16 @@ export class ExchangeRunner {
     this.active.remove(responder);
     this.#observe(responder);
   };
+
+  /** Makes a request without a valid key wait. If there is no room, the oldest requests of the network that has the most are refused. */
+  #waitWithoutKey(responder: Responder, start: () => void): void {
+    const { client, exchange, http, reservation, snapshot } = responder;
+    const refuse = (): void => responder.refuse(new Refusal('overloaded'));
+    const networks = clientNetworks(client.peer, exchange.head?.forwarded.for, snapshot);
+    const queue = this.#withoutKey.queueOf(networks, refuse);
+    for (let evicted = 0; !reservation.waitIn(queue, waitingBytes(http.head), start); evicted += 1)
+      if (evicted === maxEvicted || !this.#withoutKey.evict()) return refuse();
+  }
 
   /** Charges the request and its connection to the account of its key. @returns false if the account has no room for them */
   #charge({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
@@ -263,7 +279,6 @@ export class ExchangeRunner {
   }
 }
 
-/** The network of the request's client, for turns of requests without a key. */
 function siteOf({ client, exchange, snapshot }: Responder): string {
   return clientSite(client.peer, exchange.head?.forwarded.for, snapshot);
 }

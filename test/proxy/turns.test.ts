@@ -441,6 +441,27 @@ test('clients with public keys that have sent many small pieces, or a lot of dat
   }
 });
 
+test('requests without a key wait for one of each other network at a time, and those of the network that has the most are refused first', async () => {
+  // Waiting clients without a key get three quarters of 64 KiB.
+  const sidecar = await startSidecar(
+    configOf('http://127.0.0.1:9', {
+      limits: { buffered: 8 * 65_536, requestBody: 16_384 },
+      trustedProxies: ['127.0.0.1/32'],
+    }),
+  );
+  const noisy = await openConnections(sidecar, 160);
+  const [quiet] = await openConnections(sidecar, 1);
+  const from = (address: string): string => request('GET / HTTP/1.1', 'Host: localhost', `X-Forwarded-For: ${address}`);
+  for (const [i, client] of noisy.entries()) client.send(from(`2001:db8:1:${i}::1`));
+  quiet?.send(from('2001:db8:2::1'));
+  await Promise.all(noisy.map((client) => client.untilText('"code"')));
+  await quiet?.untilText('missing_api_key');
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(161));
+  const codes = sidecar.accessLines().map(({ code }) => code);
+  expect(codes.filter((code) => code === 'overloaded').length).toBeGreaterThan(50);
+  expect(codes.filter((code) => code === 'missing_api_key').length).toBeGreaterThan(20);
+});
+
 test('groups of owners take turns, however many owners one of them has', async () => {
   const queue = new FairTickQueue<string>(1, undefined, 2);
   const started: string[] = [];

@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { FairQueue, TurnAbout } from '../../fair-queue.ts';
+import { FairQueue, NestedFairQueue, TurnAbout } from '../../fair-queue.ts';
 import { WaitQueue } from '../../wait-queue.ts';
 
 /** A queue pauses for this many times as long as its work took (see `restAfter`). */
@@ -121,11 +121,41 @@ export class FairTickQueue<Owner> {
   }
 }
 
+/** Like `TickQueue`, but networks take turns, and within a network, smaller networks and clients do. */
+export class NestedTickQueue {
+  readonly #ticks: Pick<TickQueue, 'add'>;
+  readonly #waiting = new NestedFairQueue();
+
+  constructor(ticks: Pick<TickQueue, 'add'>) {
+    this.#ticks = ticks;
+  }
+
+  /** @param path see `NestedFairQueue.add` @param evict called instead of `start` if the work is evicted */
+  queueOf(path: readonly string[], evict: () => void): Pick<TickQueue, 'add'> {
+    return {
+      add: (start) => {
+        const withdrawals = [
+          this.#waiting.add(path, { start, evict }),
+          this.#ticks.add(() => this.#waiting.shift()?.()),
+        ];
+        return () => withdrawals.forEach((withdraw) => withdraw());
+      },
+    };
+  }
+
+  /** Evicts the oldest work of the network that has the most. @returns false if no work waits */
+  evict(): boolean {
+    const isEmpty = this.#waiting.length === 0;
+    this.#waiting.evict();
+    return !isEmpty;
+  }
+}
+
 /**
  * How many requests from the same queue start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
  * a flood of requests without a key at most doubles the time of a turn.
  */
-export const startedInTurn = 8;
+const startedInTurn = 8;
 
 /**
  * Once a turn has taken this many milliseconds, no further waiting request starts in it, because a single request's body may take as long.
@@ -239,6 +269,11 @@ export type Crowd = (typeof crowds)[number];
  */
 export function queuesByCrowd<T>(createQueue: (crowd: Crowd) => T): Readonly<Record<Crowd, T>> {
   return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue(crowd)])) as Record<Crowd, T>;
+}
+
+/** A queue for each crowd in which a few requests start per turn. */
+export function queuesOfRequests(): Readonly<Record<Crowd, TickQueue>> {
+  return queuesByCrowd(() => new TickQueue(startedInTurn));
 }
 
 /**
