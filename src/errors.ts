@@ -213,7 +213,7 @@ export class Refusal {
   }
 }
 
-/** The row of a code, with a wider type in which every row has every member. */
+/** The row for a code, widened so that optional members can be read on any row. */
 export function findRefusal(code: RefusalCode): RefusalRow {
   return refusals[code];
 }

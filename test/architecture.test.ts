@@ -98,7 +98,7 @@ interface Place {
   folder: string;
 }
 
-/** The layer of a file: that of the innermost of its folders that is listed. */
+/** The layer of the innermost listed folder that contains the file. */
 function placeOf(file: string): Place | undefined {
   let place: Place | undefined;
   for (const [row, names] of layers.entries()) {

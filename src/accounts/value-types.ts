@@ -24,7 +24,7 @@ const nameCharacters = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]{1
  */
 const newNameCharacters = /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u;
 
-/** The name of an account or a key as it is stored, or a text to search for in names. */
+/** The name of an account or a key as it is stored, or the text to search names for. */
 export const accountName: ValueType<string> = {
   name: 'text',
   expected: '1 to 200 characters without control characters',

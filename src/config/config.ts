@@ -55,7 +55,7 @@ export type OperatorRole = OperatorsToken['role'];
 type FileEnvironment = NonNullable<File['environments'][EnvironmentName]>;
 export interface Environment extends FileEnvironment {
   readonly name: EnvironmentName;
-  /** In lower case, without port. If empty, the environment serves every host, which is allowed only for a sole environment. */
+  /** Lower case, without a port. If empty, the environment serves every host; this is allowed only if it is the only environment. */
   readonly hosts: readonly string[];
 }
 export type UpstreamTarget = FileEnvironment['upstream'];

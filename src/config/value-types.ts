@@ -14,7 +14,7 @@ export const address: ValueType<string> = {
   read: (text) => text,
 };
 
-/** A host as in a request's `Host`, without port. It is read in lower case. */
+/** A host as in a request's `Host`, without a port. It is read in lower case. */
 export const hostName: ValueType<string> = {
   name: 'host name',
   expected: 'a host name without port, such as api.pay.example',
@@ -23,7 +23,7 @@ export const hostName: ValueType<string> = {
 };
 
 interface UpstreamAddress {
-  /** `http://host:port` or `https://host:port`, without path; `http://localhost` for a Unix socket. */
+  /** `http://host:port` or `https://host:port`, without a path; `http://localhost` for a Unix socket. */
   readonly origin: string;
   /** The socket's path if the upstream is `unix:/path.sock`. */
   readonly socketPath: string | undefined;

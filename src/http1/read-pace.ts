@@ -5,9 +5,9 @@
 export const maxPerTurn = 262_144;
 
 /**
- * A piece of fewer than `smallPiece` bytes costs as much as a piece of some kilobytes. Therefore, a client that has sent `maxSmallPieces`
- * small pieces is not read until its turn comes either. One read of a socket can deliver 2,900 TLS records of one byte each. Anyone may
- * send such records, and many clients that do so would fill every turn.
+ * A piece of fewer than `smallPiece` bytes costs as much as one of several kilobytes. So a client that has sent `maxSmallPieces` small
+ * pieces must also wait for its turn, just as after `maxPerTurn` bytes. One read of a socket can deliver 2,900 one-byte TLS records. Anyone
+ * can send these, and enough clients doing so would fill every turn.
  */
 export const smallPiece = 1_024;
 const maxSmallPieces = 100;

@@ -70,7 +70,7 @@ export interface Endpoint {
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether the endpoint creates a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
-  /** Whether the endpoint reads many accounts or events. Such requests of one owner are carried out one at a time. */
+  /** Whether the endpoint reads many accounts or events. Requests like these from the same owner run one at a time. */
   readonly takesTurns?: true;
   /**
    * Whether the endpoint takes something away, such as a key. If such a request waits for a locked account, later ones for other accounts

@@ -23,7 +23,7 @@ const maxShort = 65_536;
 
 /**
  * How long an urgent request waits, in milliseconds, if an earlier urgent request of the same owner is waiting for a locked account. An
- * urgent request is given up after some seconds, so only a few are tried at once, and connections are left for other requests. For a token
+ * urgent request is given up after a few seconds, so only a few are tried at once, and connections are left for other requests. For a token
  * of one account, an urgent request waits until the earlier one is over, because both concern the same account.
  */
 const urgentAfter = 1_000;

@@ -171,7 +171,7 @@ export class Metrics {
     this.#reported.count(environment, code);
   }
 
-  /** Counts a request that was served during a grace period. @param credentials the credentials of its response */
+  /** Counts a request that was served during a grace period. @param credentials which credentials sealed the response */
   graceRequest(environment: EnvironmentName, credentials: 'current' | 'previous' | 'none'): void {
     this.#grace.count(environment, credentials);
   }

@@ -2,7 +2,7 @@ import { lookup as lookUp } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
 /**
- * After this many milliseconds, a look-up is late. The resolver's answer may have been lost, and the system asks again only after some
+ * After this many milliseconds, a look-up is late. The resolver's answer may have been lost, and the system asks again only after a few
  * seconds.
  */
 const patience = 100;

@@ -128,13 +128,13 @@ describe.each([
 
   test('a changed byte is found, in whichever line and wherever in it', async () => {
     for (const [i, line] of lines.entries()) {
-      // Nothing behind the last line shows a change of it, unless it is signed.
+      // No later line can reveal that the last line was changed; only its signature can.
       if (i === lines.length - 1 && name === 'unsigned') continue;
       for (let byte = 0; byte < line.length; byte += 1) {
         const [first] = await faults(lines.with(i, withByte(line, byte)));
-        // Without signatures it cannot be told whether the last line or the one before it is another one.
+        // Without signatures it cannot be told whether the last line or the one before it was replaced.
         const isAmbiguous = name === 'unsigned' && i >= lines.length - 2;
-        // A damaged last line may have been appended by hand as well.
+        // A damaged last line could also have been appended by hand.
         const isLast = i === lines.length - 1;
         const expected = isLast ? expect.stringMatching(/^7 (?:changed|unchained)$/) : `${i + 1} changed`;
         expect([i, byte, first]).toEqual([i, byte, isAmbiguous ? expect.anything() : expected]);

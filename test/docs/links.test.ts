@@ -11,7 +11,7 @@ function withoutCode(markdown: string): string {
     .replace(/`[^`\n]*`/g, (code) => ' '.repeat(code.length));
 }
 
-/** The targets of links and images on a page that are files of the project or parts of the page. */
+/** The link and image targets on a page that point to project files or within the page. */
 function relativeLinks(markdown: string): string[] {
   const text = withoutCode(markdown);
   const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)];

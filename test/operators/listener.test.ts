@@ -547,7 +547,7 @@ describe('a stalled connection', () => {
   });
 });
 
-/** Sends a request in exactly these bytes. Returns the response. */
+/** Sends exactly these bytes as a request. Returns the response. */
 function exchange(port: number, request: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(request);

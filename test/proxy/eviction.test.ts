@@ -104,7 +104,7 @@ test('a request that is refused because its account has used up its share closes
     await client.untilText('{"ok":true}');
     idle.push(client);
   }
-  // Wait until the idle connections no longer count as about to be used.
+  // Wait until the connections no longer count as newly idle.
   await delay(600);
   await takePlaces(sidecar, 16, never(0));
   await takePlaces(sidecar, 9, never(2));

@@ -107,7 +107,7 @@ describe('envelopes that do not open', () => {
     expectTooManyAttempts(await charge(sidecar, keys.acmeLive, good));
     expect(upstream.heads()).toBe(0);
 
-    // Requests without an envelope are still served, and so are other keys, even of the same account.
+    // Requests without an envelope are still served, and so are requests with other keys, even those of the same account.
     const list = await send(sidecar, 'GET /api/s2s/transactions', { key: keys.acmeLive });
     expect(opened(acmeLive, list)).toBe('{"ok":true}');
     expect(opened(acmeLive, await charge(sidecar, secondKey, good))).toBe('{"ok":true}');

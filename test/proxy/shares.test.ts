@@ -756,7 +756,7 @@ test('idle connections with the public keys of other shops give way to those of 
       expect(await client.send(visitOf(key)).untilText('}')).toContain('{"ok":true}');
     }
   }
-  // Wait until the idle connections no longer count as about to be used. The last shop has no idle ones of its own.
+  // Wait until the connections no longer count as newly idle. The last shop has no idle ones of its own.
   await setTimeout(600);
   for (let i = 1; i <= 6; i += 1) {
     (await openConnection(sidecar.port)).send(busyVisit.replace(keys.globexPublic, last));

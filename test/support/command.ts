@@ -17,7 +17,7 @@ export type LogEntry = Readonly<Record<string, unknown>>;
 
 /** How a process has ended. */
 export interface Ending {
-  /** Null if a signal that the process did not handle has ended it. */
+  /** Null if the process was killed by a signal that it did not handle. */
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }

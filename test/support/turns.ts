@@ -43,7 +43,7 @@ export function turnsOfOtherResponses(): { readonly turns: readonly number[]; re
   return { turns, statuses };
 }
 
-/** Calls back when a response of this process ends, until the test is over. */
+/** Calls `ends` for every response that this process ends, until the test is over. */
 export function onEachResponse(ends: (exchange: ServerExchange) => void): void {
   const spy = vi.spyOn(ServerExchange.prototype, 'end').mockImplementation(function (this: ServerExchange, ...last) {
     ends(this);

@@ -27,7 +27,7 @@ export interface Reading {
  */
 const maxAge = 60_000;
 
-/** A key that exists. */
+/** A cached key that exists, as opposed to an unknown one. */
 export interface Entry {
   readonly account: string;
   /** `unavailable` if the key exists, but the row of its account cannot be used. */

@@ -12,8 +12,8 @@ import {
 import type { HeldText } from './held-text.ts';
 
 /**
- * Why bytes are not a request that can be served. `ambiguous`: other recipients could read the bytes in another way, or as a kind of
- * request that is not supported. After a fault, no byte of the connection is read as a request.
+ * Why the received bytes cannot be served as a request. `ambiguous`: another recipient might interpret them differently, or take them for a
+ * request that the sidecar does not support, such as CONNECT. After a fault, nothing more on the connection is parsed as a request.
  */
 export type RequestFault = 'malformed' | 'ambiguous' | 'too_large' | 'timeout';
 

@@ -169,7 +169,8 @@ function dropNominated(head: RequestHead): void {
   const { connection } = head;
   const nominated = connection.toLowerCase();
   if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
-    // Without these fields, a preflight would reach the upstream as an ordinary OPTIONS, so the request is not treated as a preflight.
+    // `Connection` nominates these fields, so they are not forwarded, and the upstream would see an ordinary OPTIONS. Do not treat the
+    // request as a preflight, which may need no key.
     head.origin = undefined;
     head.requestedMethod = undefined;
   }

@@ -88,7 +88,7 @@ export class TickQueue {
     // Schedule another turn even if no other work waits, because only a new turn resets the count.
     this.#schedule();
     start();
-    // `start` may resolve a promise. The next work starts once all callbacks of promises have run, so that their time counts.
+    // `start` may resolve a promise. Start the next item only after all promise callbacks have run, so that their time counts too.
     queueMicrotask(() => process.nextTick(this.#startNext));
   };
 }

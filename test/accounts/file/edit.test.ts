@@ -16,7 +16,7 @@ import { fileOf } from './generated.ts';
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);
 
-/** Reads the accounts of a text, which must be valid. */
+/** Parses the contents of an accounts file, which must be valid. */
 function read(text: string): StoredAccount[] {
   const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
   const accounts = readAccounts(file, { AES: 'k'.repeat(32) }, clear);

@@ -7,7 +7,7 @@ import { Files } from '../../../src/yaml/files.ts';
 import { YamlFile } from '../../../src/yaml/yaml-file.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** Reads the accounts of a text, which must be valid. */
+/** Parses the contents of an accounts file, which must be valid. */
 function read(text: string): StoredAccount[] {
   const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
   const accounts = readAccounts(file, {}, new Vault([]));
