@@ -11,7 +11,7 @@ import { accountsFile, Folder, sidecarFile } from '../support/folder.ts';
 
 const kib = 1_024;
 const first = 200;
-const count = 400;
+const count = 800;
 const header = 16 * kib;
 
 /** The beginning of a request to which the sidecar itself responds. The end of its head is sent separately. */
@@ -136,7 +136,7 @@ test.each([
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1', {
         listen: { host: '127.0.0.1', port: 0, ...tls },
         // Clients without a key get an eighth of `buffered`, which has room for the heads of all connections.
-        limits: { failedKeys: '1000000/1m', header: '16KiB', buffered: '96MiB' },
+        limits: { failedKeys: '1000000/1m', header: '16KiB', buffered: '160MiB' },
         timeouts: { header: '10m', request: '10m', idle: '10m' },
       }),
     });
