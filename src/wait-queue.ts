@@ -62,11 +62,6 @@ export class Semaphore {
     this.#waiting = waiting;
   }
 
-  /** How many pieces of work are running. */
-  get running(): number {
-    return this.#pending;
-  }
-
   /**
    * Runs `work`: at once if fewer than `limit` pieces of work are running, otherwise after a wait in `queue`.
    *

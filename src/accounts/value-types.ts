@@ -2,9 +2,9 @@ import { duration, within, WrongValue, type ValueType } from '../input/value-typ
 import { isWellFormed } from './api-key.ts';
 
 /**
- * The ids of accounts and API keys, which are sent in headers and logged. `.` and `..` are not allowed, because they name folders in paths.
+ * The ids of accounts and API keys, which are sent in headers, logged and written to the trail. `.` and `..` are not allowed,
+ * because they name folders in paths, and API keys are not, because they are secret.
  */
-/** An API key is excluded, because ids are written to the log and to the trail. */
 export const identifier: ValueType<string> = {
   name: 'id',
   expected: '1 to 64 letters, digits, ".", "_" or "-", but not an API key',

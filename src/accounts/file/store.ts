@@ -97,8 +97,8 @@ export class FileStore implements Store {
       const wanted = new Set(ids);
       const existing = read.accounts.filter(({ id }) => wanted.has(id));
       const { result, ...decision } = decide(new Map(existing.map((account) => [account.id, account])));
-      const isFull = countKeys(read.accounts) >= maxKeysInFile && countKeys(decision.accounts) > countKeys(existing);
-      if (ofAccount && isFull)
+      const isFull = (): boolean => countKeys(read.accounts) >= maxKeysInFile;
+      if (ofAccount && countKeys(decision.accounts) > countKeys(existing) && isFull())
         throw new AccountsError('too_many_keys', `the accounts file has ${maxKeysInFile} keys: ask an operator`);
       const kept =
         idempotencyKey === undefined || decision.receipt === undefined

@@ -43,7 +43,8 @@ export async function record(
   pause = 0,
 ): Promise<readonly AppendedEvent[]> {
   if (events.length === 0) return [];
-  for (let attempt = 1; attempt <= (pause > 0 ? patientAttempts : attempts); attempt += 1) {
+  const most = pause > 0 ? patientAttempts : attempts;
+  for (let attempt = 1; attempt <= most; attempt += 1) {
     if (pause > 0 && attempt > 1) await delay(2 * pause * Math.random());
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);

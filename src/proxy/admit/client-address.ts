@@ -12,18 +12,11 @@ export function peerAddress(remoteAddress: string): string {
 }
 
 /**
- * The client's address for limits: the peer or, behind trusted proxies, the last hop that is not a trusted proxy. All addresses of an IPv6
- * /64 count as one, because a client usually gets a whole /64.
+ * The client's networks, the largest first, and last its address for limits: of IPv6 the /48, the /56 and the /64, of IPv4 the /24 and the
+ * address. A provider assigns one of these to a customer, and a client usually gets a whole /64, so the /64 counts as its address. The
+ * client is the peer or, behind trusted proxies, the last hop that is not a trusted proxy.
  *
  * @param forwardedFor the value of `X-Forwarded-For`
- */
-export function clientAddress(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
-  return network(findClient(peer, forwardedFor, snapshot), undefined, 4);
-}
-
-/**
- * The client's networks, the largest first, and then its address for limits (see `clientAddress`): of IPv6 the /48, the /56 and the /64, of
- * IPv4 the /24 and the address. A provider assigns one of these to a customer.
  */
 export function clientNetworks(
   peer: string,
@@ -36,14 +29,14 @@ export function clientNetworks(
   return [network(client, undefined, 3), address.replace(/[0-9a-f]{1,2}::\/64$/, '::/56'), address];
 }
 
-/** The network that the client's address belongs to. Unlike `clientAddress`, it is that of a site, which usually gets a whole IPv6 /48. */
+/** The network that the client's address belongs to. It is that of a site, which usually gets a whole IPv6 /48. */
 export function clientSite(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   return network(findClient(peer, forwardedFor, snapshot), undefined, 3);
 }
 
 /**
  * The client's address for the log: the whole address, its network, or undefined. The result needs no escaping in JSON. The client is found
- * as in `clientAddress`, so a client can pretend to have another address only by deceiving a trusted proxy.
+ * as in `clientNetworks`, so a client can pretend to have another address only by deceiving a trusted proxy.
  */
 export function loggedAddress(
   client: Pick<ClientConnection, 'peer' | 'loggedPeer'>,

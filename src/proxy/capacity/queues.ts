@@ -96,6 +96,24 @@ export class TickQueue {
 /** The part of a queue that belongs to one owner. */
 export type OwnTickQueue = Pick<TickQueue, 'add' | 'restAfter' | 'tryStart'>;
 
+/**
+ * Adds a turn for the next piece of the work that waits in a queue.
+ *
+ * @param withdraw withdraws the piece of work that was added to that queue
+ * @returns a function that withdraws this piece of work and the turn
+ */
+function addTurn(
+  ticks: Pick<TickQueue, 'add'>,
+  waiting: Pick<WaitQueue, 'shift'>,
+  withdraw: (() => unknown) | undefined,
+): () => void {
+  const withdrawTurn = ticks.add(() => waiting.shift()?.());
+  return () => {
+    withdraw?.();
+    withdrawTurn();
+  };
+}
+
 /** Like `TickQueue`, but for the work of several owners, which take turns. If there are groups of owners, the groups take turns too. */
 export class FairTickQueue<Owner> {
   readonly #ticks: TickQueue;
@@ -112,10 +130,7 @@ export class FairTickQueue<Owner> {
   of(owner: Owner, group = 0): OwnTickQueue {
     return {
       tryStart: () => this.#ticks.tryStart(),
-      add: (start) => {
-        const withdrawals = [this.#groups[group]?.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
-        return () => withdrawals.forEach((withdraw) => withdraw?.());
-      },
+      add: (start) => addTurn(this.#ticks, this.#work, this.#groups[group]?.add(owner, start)),
       restAfter: (began, most) => this.#ticks.restAfter(began, most),
     };
   }
@@ -132,15 +147,7 @@ export class NestedTickQueue {
 
   /** @param path see `NestedFairQueue.add` @param evict called instead of `start` if the work is evicted */
   queueOf(path: readonly string[], evict: () => void): Pick<TickQueue, 'add'> {
-    return {
-      add: (start) => {
-        const withdrawals = [
-          this.#waiting.add(path, { start, evict }),
-          this.#ticks.add(() => this.#waiting.shift()?.()),
-        ];
-        return () => withdrawals.forEach((withdraw) => withdraw());
-      },
-    };
+    return { add: (start) => addTurn(this.#ticks, this.#waiting, this.#waiting.add(path, { start, evict })) };
   }
 
   /** Evicts the oldest work of the network that has the most. @returns false if no work waits */
