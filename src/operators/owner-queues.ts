@@ -10,6 +10,9 @@ const restFactor = 3;
  */
 const maxRest = 1_000;
 
+/** After this many milliseconds, the next read of many owners begins even if the current one is still in progress. */
+const maxReadTime = 3_000;
+
 /** Whose work it is. */
 export interface Owner {
   /** The owner, and usually the operation. */
@@ -17,10 +20,11 @@ export interface Owner {
   /** The hash of the token. The tokens of an owner take turns. */
   readonly token: string;
   /**
-   * Whether there may be many such owners: tokens of accounts, and viewers. The work of all of them begins one piece at a time, and takes at
-   * most a quarter of the event loop's time before it first waits for something.
+   * What the work does if there may be many such owners, as with tokens of accounts and viewers. The work of all of them begins one piece at a
+   * time, and takes at most a quarter of the event loop's time before it first waits for something. Work that only reads runs one piece at a
+   * time, because many slow reads would leave the database little time for revocations.
    */
-  readonly isOneOfMany: boolean;
+  readonly ofMany: 'changes' | 'reads' | false;
 }
 
 /**
@@ -34,6 +38,8 @@ export class OwnerQueues {
    */
   readonly #waiting = new Map<string, FairQueue<string>>();
   readonly #ofMany = new FairTickQueue<string>(1);
+  readonly #waitingReads = new FairQueue<string>();
+  #isReading = false;
 
   /**
    * @param left if this signal aborts before the work has begun, the work is not done and the signal's reason is thrown
@@ -41,7 +47,7 @@ export class OwnerQueues {
    *   until this work is over
    */
   async run<T>(
-    { queue, token, isOneOfMany }: Owner,
+    { queue, token, ofMany }: Owner,
     left: AbortSignal,
     work: () => Promise<T>,
     maxWait?: number,
@@ -54,12 +60,30 @@ export class OwnerQueues {
     const began = performance.eventLoopUtilization();
     const passOn = maxWait === undefined ? undefined : setTimeout(over, maxWait).unref();
     try {
-      return await (isOneOfMany ? this.#runOfMany(token, left, work) : work());
+      if (ofMany === false) return await work();
+      return await (ofMany === 'reads' ? this.#read(token, left, work) : this.#runOfMany(token, left, work));
     } finally {
       clearTimeout(passOn);
       // Only the time in which the process was busy counts, because work that waits for the database does not hold up merchants.
       const { active } = performance.eventLoopUtilization(began);
       setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
+    }
+  }
+
+  async #read<T>(token: string, left: AbortSignal, work: () => Promise<T>): Promise<T> {
+    if (this.#isReading) await turn(this.#waitingReads, token, left);
+    this.#isReading = true;
+    const over = once(() => {
+      const next = this.#waitingReads.shift();
+      if (next === undefined) this.#isReading = false;
+      else next();
+    });
+    const passOn = setTimeout(over, maxReadTime).unref();
+    try {
+      return await this.#runOfMany(token, left, work);
+    } finally {
+      clearTimeout(passOn);
+      over();
     }
   }
 

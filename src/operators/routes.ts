@@ -71,6 +71,8 @@ export class Routes {
         const queue = queueFor(endpoint, owner, ofAccount);
         const left = whenLeft(reply.raw);
         const maxWait = endpoint.urgent && !ofAccount ? urgentAfter : undefined;
+        const isOneOfMany = ofAccount || begun.role === 'viewer';
+        const ofMany = isOneOfMany && (endpoint.role === 'viewer' ? 'reads' : 'changes');
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
         // By the time the body has arrived and the request has its turn, the token may have been removed or given another role, or its
         // session may have ended.
@@ -90,12 +92,7 @@ export class Routes {
         };
         const [state, result] = await (queue === undefined
           ? work()
-          : this.#queues.run(
-              { queue, token: hash, isOneOfMany: ofAccount || begun.role === 'viewer' },
-              left,
-              work,
-              maxWait,
-            ));
+          : this.#queues.run({ queue, token: hash, ofMany }, left, work, maxWait));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });

@@ -219,7 +219,7 @@ test('the tokens of an account take turns, however many requests of one token wa
   const left = new AbortController();
   const order: string[] = [];
   const take = (token: string, signal = new AbortController().signal): Promise<void> =>
-    turns.run({ queue: 'acme', token, isOneOfMany: false }, signal, async () => void order.push(token));
+    turns.run({ queue: 'acme', token, ofMany: false }, signal, async () => void order.push(token));
   const leaving = take('two', left.signal).catch((error: unknown) => error);
   const all = ['one', 'one', 'one', 'two', 'three'].map((token) => take(token));
   const gone = take('two', left.signal);
@@ -232,7 +232,7 @@ test('the tokens of an account take turns, however many requests of one token wa
   expect(order.at(-1)).toBe('four');
 });
 
-const one = { queue: 'one', token: 'token', isOneOfMany: false };
+const one = { queue: 'one', token: 'token', ofMany: false } as const;
 
 test('after a long piece of work, too, other owners are served for three times as long', async () => {
   const turns = new OwnerQueues();
@@ -389,13 +389,13 @@ test('of a query and a head that a client makes costly to read, only the necessa
 test('the work of many owners begins one at a time, and others are served for three times as long as it kept the process busy', async () => {
   const turns = new OwnerQueues();
   const times: number[] = [];
-  const take = (name: string, isOneOfMany: boolean): Promise<void> =>
-    turns.run({ queue: name, token: name, isOneOfMany }, new AbortController().signal, async () => {
+  const take = (name: string, ofMany: 'changes' | false): Promise<void> =>
+    turns.run({ queue: name, token: name, ofMany }, new AbortController().signal, async () => {
       times.push(performance.now());
       while (performance.now() < (times.at(-1) ?? 0) + 10);
       await new Promise(() => {});
     });
-  for (const name of ['a', 'b', 'c']) void take(name, true);
+  for (const name of ['a', 'b', 'c']) void take(name, 'changes');
   void take('operator', false);
   // Work of others does not wait for it.
   expect(times).toHaveLength(1);
@@ -405,4 +405,43 @@ test('the work of many owners begins one at a time, and others are served for th
   expect(first - before).toBeGreaterThanOrEqual(10);
   expect(second - first).toBeGreaterThanOrEqual(39);
   expect(third - second).toBeGreaterThanOrEqual(39);
+});
+
+test('the reads of many owners run one at a time, in turns, and a read holds up others for three seconds at most', async () => {
+  const turns = new OwnerQueues();
+  const left = new AbortController();
+  const order: string[] = [];
+  const reads: PromiseWithResolvers<void>[] = [];
+  const take = (token: string, queue: string, signal = new AbortController().signal): Promise<void> =>
+    turns.run({ queue, token, ofMany: 'reads' }, signal, async () => {
+      order.push(token);
+      const read = Promise.withResolvers<void>();
+      reads.push(read);
+      await read.promise;
+    });
+  const first = take('one', '1');
+  void take('one', '2');
+  void take('one', '3');
+  const gone = take('one', '4', left.signal);
+  void take('two', '5');
+  await eventually('the first read runs', () => reads.length === 1);
+  // A change and other operators' work wait for no read.
+  for (const ofMany of ['changes', false] as const)
+    await turns.run(
+      { queue: `${ofMany}`, token: 'one', ofMany },
+      left.signal,
+      async () => void order.push(`${ofMany}`),
+    );
+  left.abort(new Error('left'));
+  await expect(gone).rejects.toThrow('left');
+  expect(order).toEqual(['one', 'changes', 'false']);
+  reads[0]?.resolve();
+  await first;
+  await eventually('the second read runs', () => reads.length === 2);
+  const began = performance.now();
+  await eventually('the next read begins', () => reads.length === 3);
+  expect(performance.now() - began).toBeGreaterThanOrEqual(2_950);
+  reads[2]?.resolve();
+  await eventually('the last read begins', () => reads.length === 4);
+  expect(order.slice(3)).toEqual(['one', 'two', 'one']);
 });
