@@ -27,10 +27,10 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * How many connections may wait in the kernel to be accepted. A flood of connections would overflow Node's default backlog of 511. The
- * kernel would then drop handshakes of other clients, which retry after 1, 3, 7 … seconds. Linux allows 4,096.
+ * How many connections may wait in the kernel to be accepted by a server. A flood of connections would overflow Node's default backlog of
+ * 511. The kernel would then drop handshakes of other clients, which retry after 1, 3, 7 … seconds. Linux allows 4,096.
  */
-const backlog = 4_096;
+const defaultBacklog = 4_096;
 
 export interface ListenAddress {
   readonly host: string;
@@ -40,15 +40,17 @@ export interface ListenAddress {
 /**
  * Opens a server on an address; with port 0, on any free port. Resolves to the bound address.
  *
- * @param reusePort whether other servers may bind the same address (SO_REUSEPORT)
+ * @param shared how many connections may wait in the kernel, for a server whose address other servers may bind, too (SO_REUSEPORT).
+ *   Undefined if the address is the server's own
  * @throws the server's error if the address cannot be bound
  */
 export async function listen(
   server: NetServer,
   { host, port }: ListenAddress,
-  reusePort = false,
+  shared?: { readonly backlog: number },
 ): Promise<AddressInfo> {
-  await once(server.listen({ port, host, backlog, reusePort }), 'listening');
+  const { backlog } = shared ?? { backlog: defaultBacklog };
+  await once(server.listen({ port, host, backlog, reusePort: shared !== undefined }), 'listening');
   return server.address() as AddressInfo;
 }
 

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { problemWithFile } from '../yaml/file-problem.ts';
 import type { ReloadedFiles } from './loaded.ts';
 
-/** How many files and sockets the sidecar needs for itself: for its log, stores and threads, and for operators' and admin connections. */
-const reserved = 256;
+/** How many files and sockets the sidecar needs for itself: to listen, for its log, stores and threads, and for operators' and admin connections. */
+const reserved = 320;
 
 /**
  * How many files and sockets this process may have open at once. Infinity if the system does not say, as on macOS. At startup, Node raises

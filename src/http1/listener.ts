@@ -40,7 +40,10 @@ type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
  * How many sockets listen on the port. libuv accepts one connection per socket in a turn of the event loop. With one socket, a merchant's
  * connection would wait in the kernel for one turn per anonymous connection before it. Sockets can share a port only on Linux.
  */
-const sockets = process.platform === 'linux' ? 8 : 1;
+const sockets = process.platform === 'linux' ? 64 : 1;
+
+/** All sockets together may have as many connections waiting in the kernel as eight ordinary ones. */
+const shared = sockets > 1 ? { backlog: 512 } : undefined;
 
 /** Milliseconds between two checks of the deadlines. */
 const sweepInterval = 250;
@@ -97,8 +100,8 @@ export class Listener implements ConnectionOwner {
       await listen(probe, address);
       await once(probe.close(), 'close');
     }
-    const bound = await listen(this.server, address, sockets > 1);
-    for (const other of this.#others) await listen(other, { ...address, port: bound.port }, true);
+    const bound = await listen(this.server, address, shared);
+    for (const other of this.#others) await listen(other, { ...address, port: bound.port }, shared);
     return bound;
   }
 

@@ -131,14 +131,14 @@ describeUnless(missingTools('prlimit'), 'a process without free file handles', (
 
   test('accepts fewer connections if it may open too few files for `limits.connections`, so that a revocation is in force', async () => {
     const { sidecar, folder } = await serve(
-      { openFiles: 400 },
+      { openFiles: 464 },
       {
         limits: { connections: 4096, inFlight: 64 },
       },
     );
     const [warning] = await sidecar.untilEntries('configuration');
     expect(warning?.['problem']).toMatch(
-      /limits\.connections {2}the process may open only 400 files: at most 80 connections are accepted$/,
+      /limits\.connections {2}the process may open only 464 files: at most 80 connections are accepted$/,
     );
     const connections = await Promise.all(Array.from({ length: 120 }, () => openConnection(sidecar.port)));
     await eventually(
