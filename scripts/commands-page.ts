@@ -21,7 +21,7 @@ export function commandsPage(): string {
     'Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 the configuration or the accounts file must be corrected. A refusal ends with ' +
     'its [code](accounts.md#errors): `keys revoke: key key_Y7pQ1nT0cVwZ4sLd is already revoked (key_revoked)`. Commands on accounts exit with 78 for ' +
     `${[...misconfigured].map((code) => `\`${code}\``).join(', ')} and, with a file, \`store_unavailable\`. ` +
-    '`reload` exits with 78 if a file is not in force; `status` exits with 0 whatever the state.\n\n' +
+    '`reload` exits with 78 if a file is not in force; `status` exits with 0 whatever the state of the sidecar that it reaches.\n\n' +
     leaves(commandLine(silentIo(), async () => {}))
       .map(sectionOf)
       .join('\n')

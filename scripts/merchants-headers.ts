@@ -13,7 +13,7 @@ interface HeaderRow {
   readonly schema?: Readonly<Record<string, unknown>>;
 }
 
-/** The schema of a fingerprint of credentials. */
+/** The schema of a credentials fingerprint. */
 const fingerprint = { type: 'string', pattern: fingerprintForm.source };
 const requestId = { type: 'string', pattern: requestIdForm.source };
 

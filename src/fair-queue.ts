@@ -121,7 +121,7 @@ export class NestedFairQueue {
     return work?.start;
   }
 
-  /** Evicts the oldest work of the owner that has the most, in the group that has the most. */
+  /** Evicts the oldest work of the owner with the most work, in the group with the most work. */
   evict(): void {
     this.#remove((groups) => groups.reduce((most, each) => (each[1].length > most[1].length ? each : most)))?.evict();
   }

@@ -68,7 +68,7 @@ export interface Store {
   changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 
   /**
-   * The audit trail, newest event first or, if the filter has `after`, in the order of writing. Memory stays bounded.
+   * The audit trail, newest event first or, if the filter has `after`, oldest first. Memory stays bounded.
    *
    * @param unreadable as in `list`, for each event that cannot be read
    */
@@ -280,7 +280,7 @@ export interface AuditEvent {
 
 /** An event of the trail. The times of events may be in any order, because clocks may be set back and differ between machines. */
 export interface RecordedEvent extends AuditEvent {
-  /** Starts at 1 and increases in the order of writing. */
+  /** Starts at 1 and increases with each event. */
   readonly position: number;
 }
 

@@ -20,7 +20,7 @@ const deadline = 300_000;
 interface LoadOptions {
   /** Called on this thread if master keys are locked. The files are then read again. Without `unwrap`, the keys stay locked. */
   readonly unwrap?: UnwrapKeys;
-  /** A reading of the same task that has already begun. */
+  /** A first attempt at the same task that has already begun. */
   readonly first?: FirstReading;
   /** The thread to use. Default: a thread that ends as soon as it is idle. */
   readonly thread?: LoadThread;
@@ -53,9 +53,9 @@ export async function loadInThread(
   }
 }
 
-/** A first reading that has already begun. */
+/** A first attempt to load the files that has already begun. */
 export interface FirstReading {
-  /** When the reading began. */
+  /** When it began. */
   readonly since: EpochMs;
   readonly files: Promise<LoadedFiles>;
 }
@@ -63,7 +63,7 @@ export interface FirstReading {
 /** Begins a first reading, whose result `loadInThread` uses later. */
 export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
   const files = new LoadThread().load(task);
-  // The reading may fail before anyone waits for it.
+  // It may fail before anyone waits for it.
   files.catch(() => {});
   return { since, files };
 }

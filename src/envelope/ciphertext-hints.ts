@@ -5,7 +5,7 @@ import { MemberReader } from './json/members.ts';
 import { isJson } from './json/json.ts';
 
 export const wrongCredentials =
-  'wrong key or IV, or the plaintext is not JSON; check that both are used as text, the padding is PKCS#7 and ' +
+  'wrong key or IV, or the plaintext is not JSON; check that key and IV are used as text, the padding is PKCS#7 and ' +
   'there is no byte order mark; /api/s2s/aes-decrypt names the cause';
 
 export const hexDigits = /^[0-9A-Fa-f]+$/;

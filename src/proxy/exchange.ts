@@ -163,7 +163,7 @@ export class ExchangeRunner {
     this.#observe(responder);
   };
 
-  /** Makes a request without a valid key wait. If there is no room, the oldest requests of the network that has the most are refused. */
+  /** Queues a request without a valid key. If there is no room, the network with the most waiting requests has its oldest ones refused. */
   #waitWithoutKey(responder: Responder, start: () => void): void {
     const { client, exchange, http, reservation, snapshot } = responder;
     const refuse = (): void => responder.refuse(new Refusal('overloaded'));
@@ -283,7 +283,7 @@ function siteOf({ client, exchange, snapshot }: Responder): string {
   return clientSite(client.peer, exchange.head?.forwarded.for, snapshot);
 }
 
-/** Makes a request wait in a queue. If the budget has no room for the request, the request is refused. */
+/** Queues a request. If the budget has no room for it, the request is refused. */
 function waitIn(queue: Pick<WaitQueue, 'add'>, responder: Responder, start: () => void): void {
   const { http, reservation } = responder;
   if (!reservation.waitIn(queue, waitingBytes(http.head), start)) responder.refuse(new Refusal('overloaded'));

@@ -53,7 +53,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
   }
 
   describe(`operations ${name}`, () => {
-    test('the pages of the audit trail have each event once, newest first or in the order of writing, after the clock was set back', async () => {
+    test('the pages of the audit trail have each event once, newest first or oldest first, even after the clock was set back', async () => {
       const fixture = await withAcme();
       const names = ['1', '2', '3', '4', '5'];
       for (const [i, each] of names.entries()) {

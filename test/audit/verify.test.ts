@@ -223,7 +223,7 @@ test('a history in which another key signs, and names the expected one at the en
   expect(await faults(forged, { keys })).toEqual(['8 unsigned']);
   const begunUnsigned = chained([change(otherKey), change(key)], otherKey, unsigned);
   expect(await faults(begunUnsigned, { keys })).toEqual(['9 unsigned']);
-  // The key that hands over has signed: until the new one has, the old one vouches for the trail.
+  // The old key signed the event that names its successor. A trail that ends before the successor's first signature is verified with the old key.
   const handedOver = chained([change(otherKey)], key, signed);
   expect(await faults(handedOver, { keys })).toEqual([]);
   expect(await faults(handedOver, { keys: [createPublicKey(otherKey)] })).toEqual(['8 unsigned']);

@@ -231,7 +231,7 @@ describe('a session', () => {
 
   test('ends after thirty minutes without a request, and not before', async () => {
     let time = Math.floor(performance.now());
-    // Set the clock back at each reading. That must not prolong the session.
+    // Set the clock back each time it is read. That must not prolong the session.
     let clock = now;
     const { at, signIn } = await start(() => (clock -= 3_600_000));
     onTestFinished(() => void vi.restoreAllMocks());

@@ -19,8 +19,8 @@ const tokens = [...merchants, 'nobody'].map((account) => ({
 }));
 
 /**
- * Starts a sidecar with two merchants that look alike in every list: each has a due key, a running grace period with a use, a refusal and
- * an event.
+ * Starts a sidecar with two merchants that look alike in every list: each has a due key, a refused request, an event, and a grace
+ * period that is running and has been used.
  */
 async function start(): Promise<TestApi> {
   const { origin } = await startUpstream((_seen, res) => void res.end('{}'));

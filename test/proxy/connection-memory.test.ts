@@ -22,7 +22,7 @@ type Kinds = Readonly<Record<string, (port: number) => Promise<unknown>>>;
 /** A TLS connection whose last byte can be withheld. */
 interface Client {
   readonly tls: TLSSocket;
-  /** From then on, the last byte is sent only when another one follows. */
+  /** From this call on, the last byte is held back until another one follows it. */
   withholdLastByte: () => void;
 }
 

@@ -72,7 +72,7 @@ function unguarded(target: string): Kind {
   return `${match.route.envelope ? 'sealed' : 'plain'} ${match.route.keys.includes('public') ? 'public' : 'secret'}`;
 }
 
-/** The kind of resource that a target means in this reading; empty if it means none. */
+/** The kind of resource that a target means if it is read this way; empty if it means none. */
 function kindIn(read: (target: string) => string, target: string): Kind[] {
   try {
     return [kindAt(read(target))];

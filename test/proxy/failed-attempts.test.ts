@@ -18,7 +18,7 @@ function expectTooManyAttempts(response: Response): void {
 }
 
 describe('unknown API keys', () => {
-  /** Sends this many guesses, one after the other, from `client` according to `X-Forwarded-For`. */
+  /** Sends `count` guesses, one after another, with `client` as `X-Forwarded-For`. */
   async function guesses(sidecar: TestSidecar, count: number, client?: string): Promise<Response[]> {
     const headers = client === undefined ? {} : { 'X-Forwarded-For': client };
     const responses: Response[] = [];

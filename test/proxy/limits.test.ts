@@ -383,7 +383,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(most()).toBe(5);
   });
 
-  test('take turns by network and client, and those of the network that has the most are evicted', async () => {
+  test('take turns by network and client, and those of the network with the most look-ups are evicted', async () => {
     const { directory, open } = startDirectory();
     const lookUps = new LookUps(8);
     const order: string[] = [];

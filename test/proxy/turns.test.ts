@@ -441,7 +441,7 @@ test('clients with public keys that have sent many small pieces, or a lot of dat
   }
 });
 
-test('requests without a key wait for one of each other network at a time, and those of the network that has the most are refused first', async () => {
+test('requests without a key wait for one of each other network at a time, and those of the network with the most requests are refused first', async () => {
   // Waiting clients without a key get three quarters of 64 KiB.
   const sidecar = await startSidecar(
     configOf('http://127.0.0.1:9', {

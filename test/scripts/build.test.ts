@@ -17,7 +17,10 @@ const apiKey = 'sk_test_buildbuildbuildbuildbuildb';
 const hex = (octet: number): string => `%${octet.toString(16).padStart(2, '0')}`;
 const octets = Array.from({ length: 256 }, (_, octet) => octet);
 
-/** Targets with every octet, in each form that UTF-8 could have, and targets of each ambiguous kind. */
+/**
+ * Targets with every octet, percent-encoded: alone, and as the first of two to four octets that may be valid UTF-8. Then unencoded
+ * characters, and one target for each way of being ambiguous.
+ */
 const targets = [
   ...octets.map((octet) => `/a${hex(octet)}`),
   ...octets.slice(192).flatMap((first) => [0x80, 0xaf, 0xbf].map((second) => `/a${hex(first)}${hex(second)}`)),

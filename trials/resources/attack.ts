@@ -72,7 +72,7 @@ export function run(attack: Attack, target: Target): void {
     socket.once('close', () => setTimeout(open, pause * (0.5 + Math.random())));
     socket.once(tls === true ? 'secureConnect' : 'connect', () => {
       if (reads === false) socket.pause();
-      // A response ends with its JSON. The next request is sent after it, because pipelining is a separate attack.
+      // The closing brace is taken for the end of the response. The next request waits for it, because pipelining is a separate attack.
       else socket.on('data', (data: Buffer) => void (data.at(-1) === closingBrace && next?.(socket)));
       begin(socket);
     });
@@ -85,7 +85,7 @@ export function head(line: string, ...fields: readonly string[]): string {
   return [`${line} HTTP/1.1`, ...fields, '', ''].join('\r\n');
 }
 
-/** Sends the text, unless a lot of what was sent before still waits for the sidecar to read it. */
+/** Sends the text, unless the sidecar still has a lot of earlier text to read. */
 export function write(text: string): (socket: Socket) => void {
   return (socket) => void (socket.writableLength < mostWaiting && socket.write(text, 'latin1'));
 }

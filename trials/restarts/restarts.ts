@@ -6,7 +6,7 @@ import type { Part } from './part.ts';
 import { runReloads } from './reloads.ts';
 import { runStops } from './stops.ts';
 
-/** Runs each way to end or change a sidecar under load, `loops` times. */
+/** Reloads, stops and kills sidecars under load, `loops` times each. */
 export async function runRestarts(loops: number, defer: Defer): Promise<Findings> {
   const parts = [await runReloads(loops, defer), await runStops(loops, defer), await runKills(loops, defer)];
   const line = ({ name, loops, answered, notTaken, keys, slowest, problems }: Part): string[] => [

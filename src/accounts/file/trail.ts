@@ -69,7 +69,7 @@ export class Trail {
     }
   }
 
-  /** The lines of the trail, newest first or, with `after`, in the order of writing. Most lines that the filter rejects are left out. */
+  /** The lines of the trail, newest first or, with `after`, oldest first. Most lines that the filter rejects are left out. */
   async *lines(filter: EventFilter): AsyncIterable<Line> {
     const { before = Infinity, after } = filter;
     const texts = wantedTexts(filter);

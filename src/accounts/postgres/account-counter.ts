@@ -32,7 +32,7 @@ export class AccountCounter {
     return this.#latest;
   }
 
-  /** Makes a new count. If the database is unreachable, the previous counts are kept. */
+  /** Counts again. If the database is unreachable, the previous counts are kept. */
   async refresh(): Promise<void> {
     this.#counting = true;
     const begin = this.#monotonic();

@@ -167,7 +167,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
 
   async #openPool(): Promise<Pool> {
     // Without this check, work that was about to use the pool, such as a check for revocations, would open connections that nobody closes.
-    if (this.#closed) throw new Error('the accounts are closed');
+    if (this.#closed) throw new Error('the account store is closed');
     return (this.#pool ??= changePool(this.#url, 1));
   }
 }

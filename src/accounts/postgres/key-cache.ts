@@ -163,7 +163,7 @@ export class KeyCache {
     if (this.#unknown.size > 0) this.#unknown.clear();
   }
 
-  /** Whether the result of this reading may be used without asking the database again. */
+  /** Whether the result of this read may be used without asking the database again. */
   #isValid(read: Reading | undefined): boolean {
     return read !== undefined && read.span === this.#span && this.#monotonic() - read.at < maxAge;
   }

@@ -93,7 +93,7 @@ export async function trailState(run: Query, seen: number): Promise<TrailState> 
   return row?.state ?? { last: beginning, isSigned: false, seenHash: undefined };
 }
 
-/** The lines of the trail, newest first or, with `after`, in the order of writing. Most lines that do not match are left out. */
+/** The lines of the trail, newest first or, with `after`, oldest first. Most lines that do not match are left out. */
 export async function* trailLines(run: Query, filter: EventFilter): AsyncIterable<Line> {
   const { account = null, before = null, after } = filter;
   const order = after === undefined ? 'DESC' : 'ASC';
@@ -153,7 +153,7 @@ export async function* olderLines(run: Query): AsyncIterable<Line> {
   }
 }
 
-/** The events of the previous version that are not chained, in the order of writing. */
+/** The events that the previous version wrote and that are not chained yet, in the order in which they were written. */
 async function* olderEvents(run: Query): AsyncIterable<readonly AuditEvent[]> {
   for (let last: number | undefined = 0; last !== undefined;) {
     // An infinite time, which cannot come from a clock, becomes 1970. A scalar subquery is used because, unlike NOT EXISTS, it is never

@@ -52,10 +52,10 @@ function hintForPadding(plaintext: Buffer): string | undefined {
   if (!paddings.has(plaintext.at(-1) ?? 0) || !isWholeBlocks(plaintext)) return undefined;
   const padding = findPadding(plaintext, isJson);
   if (padding?.name === '')
-    return 'the white space after the JSON is PKCS#7 padding: it was padded twice; the library adds padding itself';
+    return 'the white space after the JSON is PKCS#7 padding: the plaintext was padded twice; remove your padding, because the library adds its own';
   const spaces = plaintext.length - plaintext.toString('latin1').trimEnd().length;
   return spaces > 1 && plaintext.at(-1) === 0x20
-    ? 'spaces after the JSON fill the last block: it was padded twice; the library adds padding itself'
+    ? 'spaces after the JSON fill the last block: the plaintext was padded twice; remove your padding, because the library adds its own'
     : undefined;
 }
 

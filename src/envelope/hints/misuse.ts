@@ -182,8 +182,8 @@ function mayEndJson(blocks: Buffer): boolean {
 }
 
 /**
- * Whether JSON may begin with this block. The check is stricter than JSON, whose strings may also contain the odd characters that a wrong
- * IV produces. Most wrong guesses fail here, before the whole document is checked.
+ * Whether this block may be the beginning of JSON. The check also rejects some valid JSON, because its strings may contain the odd
+ * characters that a wrong IV produces. Most wrong guesses fail here, before the whole document is checked.
  */
 function mayBeginJson(block: Buffer): boolean {
   return /^[ \t\r\n]*[[{"\-0-9tfn][\w\s"{}[\]:,.+/@\\\u00a0-\ufffc-]*[\ufffd\0-\x20]*$/.test(block.toString());

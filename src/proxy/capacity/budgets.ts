@@ -30,7 +30,7 @@ export interface Claim {
   readonly parts: readonly Part[];
   /** A second claim that a waiting request is also charged to. It leaves room for incomplete heads, whose keys are not known yet. */
   readonly waiting?: Claim;
-  /** For public keys only: the account's fair share of the part for all public keys and, in test, of the part for test's public keys. */
+  /** For public keys only: the account's fair share of the room for all public keys and, in test, also of the room for public keys in test. */
   readonly shares?: readonly Part[];
 }
 

@@ -218,7 +218,7 @@ function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): St
 
 /**
  * The rank of a connection; those with the lowest ranks are closed first:
- * 1. Slow bodies of accounts that have too many of them, beginning with the account that has the most.
+ * 1. Slow bodies of accounts that have too many of them, beginning with the account that has the most of them.
  * 2. Idle connections, the account's own first.
  * 3. Other slow bodies.
  * 4. The account's own connections that have only just become idle, and may be about to be used.

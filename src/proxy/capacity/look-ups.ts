@@ -25,7 +25,7 @@ class Line {
   /**
    * Runs a look-up when it is its turn.
    *
-   * @param most how many look-ups may wait. If too many wait, the one that has waited longest, of the network that has the most, is evicted
+   * @param most how many look-ups may wait. If too many wait, the oldest one of the network with the most waiting look-ups is evicted
    * @returns `unavailable` if the look-up was evicted
    */
   async run(

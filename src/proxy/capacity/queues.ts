@@ -150,7 +150,7 @@ export class NestedTickQueue {
     return { add: (start) => addTurn(this.#ticks, this.#waiting, this.#waiting.add(path, { start, evict })) };
   }
 
-  /** Evicts the oldest work of the network that has the most. @returns false if no work waits */
+  /** Evicts the oldest work of the network with the most work. @returns false if no work waits */
   evict(): boolean {
     const isEmpty = this.#waiting.length === 0;
     this.#waiting.evict();

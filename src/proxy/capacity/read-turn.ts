@@ -6,7 +6,10 @@ const newFor = 1_000;
 
 /** A client's turn to be read, and its wait for that turn among other clients. */
 export class ReadTurn {
-  /** Set while it is the client's turn, until the client has been read: `own`, or the queue in which the client was held up. */
+  /**
+   * Where the client waited for the turn that it has now; undefined if it is not its turn. `own` is the queue of clients that send many small
+   * pieces.
+   */
   #kind: 'own' | HeldUp | undefined;
   #end: NodeJS.Immediate | undefined;
   #withdraw: (() => void) | undefined;

@@ -7,7 +7,7 @@ import { storedAccount, vault } from './fixtures.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
 import { collectGarbage } from '../../support/memory.ts';
 
-/** Creates a cache that is connected to the database, and a reading through that connection. */
+/** Creates a cache as if the database had just been connected, and the `Reading` of a key that is read now. */
 function start(cache: number) {
   const keys = new KeyCache({ cache, staleFor: 900_000, monotonic: () => performance.now() });
   keys.beginSpan();

@@ -68,7 +68,7 @@ describe('the limits', () => {
     expect(await problems(`a\n${text}\nb`)).toEqual([undefined, problem, undefined]);
   });
 
-  test('end a record that spans too many lines, and the reading of what follows', async () => {
+  test('end a record that spans too many lines, and nothing after it is read', async () => {
     const lines = `${'x'.repeat(1_023)}\n`.repeat(4_096);
     expect(await problems(`a\n"${lines.slice(1, -1)}"\nb`)).toHaveLength(3);
     expect(await records(`a\n"${lines.slice(0, -1)}"\nb`)).toEqual([
