@@ -20,7 +20,7 @@ import type { OperatorsApi } from './operators/listener.ts';
 import type { SidecarState } from './operators/overview.ts';
 import { TlsRenewal } from './operators/tls-renewal.ts';
 import { GatewaySnapshot } from './proxy/admit/snapshot.ts';
-import { FairTickQueue, readOnInTurn } from './proxy/capacity/queues.ts';
+import { queueOfUpstreamReads } from './proxy/capacity/queues.ts';
 import { MerchantsListener } from './proxy/merchants-listener.ts';
 import { Proxy } from './proxy/proxy.ts';
 import { logChanges } from './telemetry/change-log.ts';
@@ -100,7 +100,7 @@ export class App {
     this.#recorder = new TrafficRecorder(registry, log, clock, version);
     this.#upstreams = new Upstreams(
       (environment, isNew) => this.#recorder.unasked(environment, isNew),
-      () => new FairTickQueue<object>(readOnInTurn),
+      queueOfUpstreamReads,
     );
     processMetrics(registry, version);
     this.#clockWatch = new ClockWatch(registry, log, clock, monotonic);

@@ -31,24 +31,21 @@ export class FairQueue<Owner> {
   readonly #waiting = new Map<Owner, Set<() => void>>();
   readonly #isReady: (owner: Owner) => boolean;
   #last: { readonly owner: Owner } | undefined;
+  length = 0;
 
   /** @param isReady whether an owner may have a turn now */
   constructor(isReady: (owner: Owner) => boolean = () => true) {
     this.#isReady = isReady;
   }
 
-  /** Whether no work waits. May be false for a moment after the last piece was removed. */
-  get isEmpty(): boolean {
-    return this.#waiting.size === 0;
-  }
-
   /** Adds work that waits for a turn of its owner. @returns a function that withdraws the work */
   add(owner: Owner, start: () => void): () => void {
     const own = this.#waiting.get(owner) ?? new Set();
     own.add(start);
+    this.length += 1;
     this.#waiting.set(owner, own);
     return () => {
-      own.delete(start);
+      if (own.delete(start)) this.length -= 1;
       if (own.size === 0 && this.#waiting.get(owner) === own) this.#waiting.delete(owner);
     };
   }
@@ -64,6 +61,7 @@ export class FairQueue<Owner> {
       }
       if (!this.#isReady(owner)) continue;
       own.delete(start);
+      this.length -= 1;
       this.#last = { owner };
       return start;
     }

@@ -28,6 +28,7 @@ const layers: readonly (readonly string[])[] = [
   ['input/'],
   ['http1/'],
   ['http1/parse/'],
+  ['tick-queue.ts'],
   ['wait-queue.ts'],
   [
     'connection-limit.ts',
@@ -249,7 +250,7 @@ describe('src/', () => {
   test('only the path of a request, operators’ turns and sessions, blocked changes, and the drain measure durations', () => {
     expect(
       mentions(stopwatch, (file) =>
-        /^(?:main\.ts|app\.ts|promises\.ts|operators\/(?:owner-queues|sessions)\.ts|accounts\/postgres\/blocked-changes\.ts|proxy\/|upstream\/|http1\/)/.test(
+        /^(?:main\.ts|app\.ts|promises\.ts|tick-queue\.ts|operators\/(?:owner-queues|sessions)\.ts|accounts\/postgres\/blocked-changes\.ts|proxy\/|upstream\/|http1\/)/.test(
           file,
         ),
       ),

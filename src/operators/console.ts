@@ -11,7 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
 import { whenLeft } from './client-left.ts';
 import { WrongTokenDelay } from './wrong-token-delay.ts';
-import { TickQueue } from '../proxy/capacity/queues.ts';
+import { TickQueue } from '../tick-queue.ts';
 import { readBody, readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';

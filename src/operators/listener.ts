@@ -22,7 +22,7 @@ import { isKnownHost } from './origin.ts';
 import { bodyLimit, toProblem } from './to-problem.ts';
 import { ApiProblem, problemBody, problems, findProblemsPage, type ProblemCode } from './problems.ts';
 import { Routes } from './routes.ts';
-import { findToken, ownerOf } from './tokens.ts';
+import { findToken, ownerInTurns, ownerOf } from './tokens.ts';
 import { OwnerQueues } from './owner-queues.ts';
 import { UnparsedRequests } from './unparsed.ts';
 import { waitUntil } from '../promises.ts';
@@ -142,7 +142,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     return authorization === undefined ? console.findToken(req) : findToken(authorization, state().tokens);
   };
   const app = fastify({
-    serverFactory: (handle) => createListener(handle, (req) => authenticate(req) !== undefined, unparsed, tls),
+    serverFactory: (handle) => createListener(handle, (req) => ownerInTurns(authenticate(req)), unparsed, tls),
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
     // The router must not limit the length of parameters: each endpoint validates its own.
@@ -239,15 +239,11 @@ function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
 
 function createListener(
   handle: RequestListener,
-  hasToken: (req: IncomingMessage) => boolean,
+  findOwner: (req: IncomingMessage) => string | undefined,
   unparsed: UnparsedRequests,
   tls: TlsOptions | undefined,
 ): Server {
-  const handleAnonymous = oneInATurn(handle);
-  const serve: RequestListener = (req, res) => {
-    if (hasToken(req)) handle(req, res);
-    else handleAnonymous(req, res);
-  };
+  const serve = oneInATurn(handle, findOwner);
   const begin: RequestListener = (req, res) => {
     const before = unparsed.begin(res);
     if (req.socket.destroyed) return;

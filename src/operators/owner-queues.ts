@@ -1,5 +1,5 @@
 import { FairQueue } from '../fair-queue.ts';
-import { FairTickQueue } from '../proxy/capacity/queues.ts';
+import { FairTickQueue } from '../tick-queue.ts';
 
 /** An owner pauses for this many times as long as its work took, because work may be synchronous and keep merchants waiting. */
 const restFactor = 3;
@@ -10,8 +10,8 @@ const restFactor = 3;
  */
 const maxRest = 1_000;
 
-/** After this many milliseconds, the next read of many owners begins even if the current one is still in progress. */
-const maxReadTime = 3_000;
+/** After this many milliseconds, the next work in a lane begins even if the current work is still in progress. */
+const maxTimeInLane = 3_000;
 
 /** Whose work it is. */
 export interface Owner {
@@ -20,11 +20,12 @@ export interface Owner {
   /** The hash of the token. The tokens of an owner take turns. */
   readonly token: string;
   /**
-   * What the work does if there may be many such owners, as with tokens of accounts and viewers. The work of all of them begins one piece at a
-   * time, and takes at most a quarter of the event loop's time before it first waits for something. Work that only reads runs one piece at a
-   * time, because many slow reads would leave the database little time for revocations.
+   * Whether there may be many such owners: tokens of accounts, and viewers. The work of all of them begins one piece at a time, and takes at
+   * most a quarter of the event loop's time before it first waits for something.
    */
-  readonly ofMany: 'changes' | 'reads' | false;
+  readonly isOneOfMany: boolean;
+  /** Work in the same lane runs one piece at a time. Undefined if the work waits for no lane. */
+  readonly lane?: string | undefined;
 }
 
 /**
@@ -33,23 +34,35 @@ export interface Owner {
  */
 export class OwnerQueues {
   /**
-   * For each owner, the work that waits because other work of the owner is in progress or the owner pauses. The tokens of an owner take
-   * turns.
+   * For each owner and each lane, the work that waits because other work of the owner or in the lane is in progress, or because the owner
+   * pauses. Tokens take turns.
    */
   readonly #waiting = new Map<string, FairQueue<string>>();
   readonly #ofMany = new FairTickQueue<string>(1);
-  readonly #waitingReads = new FairQueue<string>();
-  #isReading = false;
 
   /**
    * @param left if this signal aborts before the work has begun, the work is not done and the signal's reason is thrown
    * @param maxWait milliseconds until the owner's next work begins, even if this work is still in progress. Undefined: the next work waits
    *   until this work is over
    */
-  async run<T>(
-    { queue, token, ofMany }: Owner,
+  run<T>(
+    { queue, token, isOneOfMany, lane }: Owner,
     left: AbortSignal,
     work: () => Promise<T>,
+    maxWait?: number,
+  ): Promise<T> {
+    const begin = isOneOfMany ? () => this.#runOfMany(token, left, work) : work;
+    const inLane = lane === undefined ? begin : () => this.#runInTurn(lane, token, left, begin, false, maxTimeInLane);
+    return this.#runInTurn(queue, token, left, inLane, true, maxWait);
+  }
+
+  /** Does the work of a queue one piece at a time. @param rests whether the queue pauses after the work */
+  async #runInTurn<T>(
+    queue: string,
+    token: string,
+    left: AbortSignal,
+    work: () => Promise<T>,
+    rests: boolean,
     maxWait?: number,
   ): Promise<T> {
     left.throwIfAborted();
@@ -60,30 +73,13 @@ export class OwnerQueues {
     const began = performance.eventLoopUtilization();
     const passOn = maxWait === undefined ? undefined : setTimeout(over, maxWait).unref();
     try {
-      if (ofMany === false) return await work();
-      return await (ofMany === 'reads' ? this.#read(token, left, work) : this.#runOfMany(token, left, work));
+      return await work();
     } finally {
       clearTimeout(passOn);
       // Only the time in which the process was busy counts, because work that waits for the database does not hold up merchants.
       const { active } = performance.eventLoopUtilization(began);
-      setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
-    }
-  }
-
-  async #read<T>(token: string, left: AbortSignal, work: () => Promise<T>): Promise<T> {
-    if (this.#isReading) await turn(this.#waitingReads, token, left);
-    this.#isReading = true;
-    const over = once(() => {
-      const next = this.#waitingReads.shift();
-      if (next === undefined) this.#isReading = false;
-      else next();
-    });
-    const passOn = setTimeout(over, maxReadTime).unref();
-    try {
-      return await this.#runOfMany(token, left, work);
-    } finally {
-      clearTimeout(passOn);
-      over();
+      if (rests) setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
+      else over();
     }
   }
 

@@ -9,7 +9,7 @@ import { apiRoot } from './endpoints.ts';
 import { SealedBody } from './endpoints/seal.ts';
 import { readBody, readIdempotencyKey, readInput } from './input.ts';
 import { ApiProblem } from './problems.ts';
-import { checkPermission, ownerOf } from './tokens.ts';
+import { checkPermission, isOneOfMany, ownerOf } from './tokens.ts';
 import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
@@ -71,8 +71,6 @@ export class Routes {
         const queue = queueFor(endpoint, owner, ofAccount);
         const left = whenLeft(reply.raw);
         const maxWait = endpoint.urgent && !ofAccount ? urgentAfter : undefined;
-        const isOneOfMany = ofAccount || begun.role === 'viewer';
-        const ofMany = isOneOfMany && (endpoint.role === 'viewer' ? 'reads' : 'changes');
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
         // By the time the body has arrived and the request has its turn, the token may have been removed or given another role, or its
         // session may have ended.
@@ -92,7 +90,12 @@ export class Routes {
         };
         const [state, result] = await (queue === undefined
           ? work()
-          : this.#queues.run({ queue, token: hash, ofMany }, left, work, maxWait));
+          : this.#queues.run(
+              { queue, token: hash, isOneOfMany: isOneOfMany(begun), lane: laneFor(endpoint, begun) },
+              left,
+              work,
+              maxWait,
+            ));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
@@ -148,6 +151,15 @@ function queueFor(
   if (rawBody) return undefined;
   if (takesTurns) return owner;
   return `${owner} ${urgent && ofAccount && !makesSecret ? 'urgent' : operation}`;
+}
+
+/**
+ * Reads by viewers and by tokens of accounts run one at a time, because many at once would leave the database little time for revocations.
+ * Lists have a lane of their own, because they may take seconds.
+ */
+function laneFor({ role, takesTurns }: Endpoint, token: OperatorsToken): string | undefined {
+  if (role !== 'viewer' || !isOneOfMany(token)) return undefined;
+  return `${takesTurns === true ? 'lists' : 'reads'} by ${token.account === undefined ? 'viewers' : 'tokens of accounts'}`;
 }
 
 async function carryOut(

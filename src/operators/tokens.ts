@@ -27,6 +27,22 @@ export function ownerOf({ hash, account }: OperatorsToken): string {
   return account === undefined ? hash : `account ${account}`;
 }
 
+/** Whether there may be many tokens of the same kind, as of viewers and of accounts. */
+export function isOneOfMany({ account, role }: OperatorsToken): boolean {
+  return account !== undefined || role === 'viewer';
+}
+
+/**
+ * Whose requests begin in turns, one in each turn of the event loop, so that operators' requests are served in between. Undefined if the
+ * requests begin at once.
+ *
+ * @param token undefined if the request has no valid token. All such requests have one owner
+ */
+export function ownerInTurns(token: OperatorsToken | undefined): string | undefined {
+  if (token === undefined) return 'none';
+  return isOneOfMany(token) ? ownerOf(token) : undefined;
+}
+
 /**
  * Refuses a request that its token does not permit. A token of one account gets the same response for every other account id, so that it
  * does not learn which accounts exist.

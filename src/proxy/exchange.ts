@@ -12,7 +12,8 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets, Claim } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
-import { FairTickQueue, NestedTickQueue, queuesOfRequests, type OwnTickQueue } from './capacity/queues.ts';
+import { queuesOfRequests } from './capacity/queues.ts';
+import { FairTickQueue, NestedTickQueue, type OwnTickQueue } from '../tick-queue.ts';
 import type { WaitQueue } from '../wait-queue.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
@@ -239,8 +240,7 @@ export class ExchangeRunner {
       return;
     }
     responder.setDeadline('overloaded');
-    const { client } = responder;
-    const site = siteOf(responder);
+    const [{ client }, site] = [responder, siteOf(responder)];
     const waiting = this.#budgets.waiting[environment.name];
     const queue = { add: (start: () => void) => waiting.add(site, start) };
     waitIn(queue, responder, () => {

@@ -4,7 +4,7 @@ import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, renewedTls, secureContext, type ListenerTls, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
-import { TickQueue } from './capacity/queues.ts';
+import { TickQueue } from '../tick-queue.ts';
 import type { EpochMs } from '../times.ts';
 import { WaitQueue } from '../wait-queue.ts';
 

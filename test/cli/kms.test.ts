@@ -175,23 +175,23 @@ describeOnEachStore('with a KMS', (newStore) => {
       setup.kms.stop();
       const asked = setup.kms.calls.length;
       const body = envelopeOf(merchant.credentials, '{"amount":1}');
-      /** Sends 25 requests one after the other. Returns the status and the `Envelope` header of each response. */
+      /** Sends ten requests one after another. Returns the status and the `Envelope` header of each response. */
       const lane = async (): Promise<string[]> => {
         const found: string[] = [];
-        for (let i = 0; i < 25; i += 1) {
+        for (let i = 0; i < 10; i += 1) {
           const { status, headers } = await send(sidecar, path, { key: merchant.key, body });
           found.push(`${status} ${String(headers['envelope'])}`);
         }
         return found;
       };
       const responses: string[] = [];
-      for (let i = 1; i <= 20; i += 1) {
+      for (let i = 1; i <= 5; i += 1) {
         const lanes = Array.from({ length: 20 }, lane);
         sidecar.signal('SIGHUP');
         await sidecar.untilEntries('configuration reloaded', i);
         responses.push(...(await Promise.all(lanes)).flat());
       }
-      expect(responses.length).toBe(10_000);
+      expect(responses.length).toBe(1_000);
       expect(new Set(responses)).toEqual(new Set(['200 sealed']));
       await expectServed(sidecar, merchant);
       expect(setup.kms.calls).toHaveLength(asked);
@@ -208,7 +208,7 @@ describeOnEachStore('with a KMS', (newStore) => {
       await expectServed(sidecar, merchant);
       await setup.kms.start();
       sidecar.signal('SIGHUP');
-      await sidecar.untilEntries('configuration reloaded', 21);
+      await sidecar.untilEntries('configuration reloaded', 6);
     },
   );
 

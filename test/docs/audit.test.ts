@@ -85,7 +85,7 @@ test('the scripts and the command agree on events that were taken over, on the f
 });
 
 /** The number of changes in the trail. An auditor's scripts have to cope with at least as many. */
-const changes = 1_000;
+const changes = 100;
 
 describeOnEachStore('the page on the audit trail', (newStore) => {
   test('replaces the key without a refused change while two hosts reload one after the other', async () => {

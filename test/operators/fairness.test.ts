@@ -219,7 +219,7 @@ test('the tokens of an account take turns, however many requests of one token wa
   const left = new AbortController();
   const order: string[] = [];
   const take = (token: string, signal = new AbortController().signal): Promise<void> =>
-    turns.run({ queue: 'acme', token, ofMany: false }, signal, async () => void order.push(token));
+    turns.run({ queue: 'acme', token, isOneOfMany: false }, signal, async () => void order.push(token));
   const leaving = take('two', left.signal).catch((error: unknown) => error);
   const all = ['one', 'one', 'one', 'two', 'three'].map((token) => take(token));
   const gone = take('two', left.signal);
@@ -232,7 +232,7 @@ test('the tokens of an account take turns, however many requests of one token wa
   expect(order.at(-1)).toBe('four');
 });
 
-const one = { queue: 'one', token: 'token', ofMany: false } as const;
+const one = { queue: 'one', token: 'token', isOneOfMany: false } as const;
 
 test('after a long piece of work, too, other owners are served for three times as long', async () => {
   const turns = new OwnerQueues();
@@ -371,6 +371,30 @@ test('requests without a valid token get their responses one per turn of the eve
   expect(statuses.indexOf(200)).toBeLessThan(30);
 });
 
+test('requests of viewers and of tokens of accounts begin one per turn of the event loop, whatever they ask for, and take turns', async () => {
+  const many = [
+    { ...dashboard, name: 'viewer', hash: sha256Hex('of-the-viewer'), role: 'viewer' },
+    { ...dashboard, name: 'acme', hash: sha256Hex('of-acme'), account: 'acme' },
+  ] as const;
+  const { url } = await startApi({ operators: operatorsOf([dashboard, ...many]) });
+  const asked = ['GET /api/v1/none', 'GET /api/v1/openapi.json', 'POST /api/v1/accounts/other/keys'];
+  const clients = await Promise.all(Array.from({ length: 61 }, () => openConnection(Number(new URL(url).port))));
+  const ask = (client: Connection | undefined, line: string, sent: string): void =>
+    void client?.send(request(`${line} HTTP/1.1`, 'Host: localhost', `Authorization: Bearer ${sent}`));
+  const [quiet, operator] = [clients.pop(), clients.pop()];
+  ask(operator, 'GET /api/v1/session', token);
+  await operator?.untilText('"dashboard"');
+  const { turns, statuses } = turnsOfOtherResponses();
+  for (const [i, client] of clients.entries()) ask(client, asked[i % asked.length] ?? '', 'of-the-viewer');
+  ask(quiet, 'GET /api/v1/none2', 'of-acme');
+  ask(operator, 'GET /api/v1/session', token);
+  await Promise.all(clients.map((client) => client.untilText('HTTP/1.1')));
+  await quiet?.untilText('not_found');
+  await eventually('all have a response', () => statuses.length === 61);
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(60);
+  expect(statuses.indexOf(200)).toBeGreaterThanOrEqual(0);
+});
+
 test('of a query and a head that a client makes costly to read, only the necessary parts are read', async () => {
   const { ask, url } = await startApi();
   const parsed = vi.spyOn(globalThis, 'decodeURIComponent');
@@ -389,13 +413,13 @@ test('of a query and a head that a client makes costly to read, only the necessa
 test('the work of many owners begins one at a time, and others are served for three times as long as it kept the process busy', async () => {
   const turns = new OwnerQueues();
   const times: number[] = [];
-  const take = (name: string, ofMany: 'changes' | false): Promise<void> =>
-    turns.run({ queue: name, token: name, ofMany }, new AbortController().signal, async () => {
+  const take = (name: string, isOneOfMany: boolean): Promise<void> =>
+    turns.run({ queue: name, token: name, isOneOfMany }, new AbortController().signal, async () => {
       times.push(performance.now());
       while (performance.now() < (times.at(-1) ?? 0) + 10);
       await new Promise(() => {});
     });
-  for (const name of ['a', 'b', 'c']) void take(name, 'changes');
+  for (const name of ['a', 'b', 'c']) void take(name, true);
   void take('operator', false);
   // Work of others does not wait for it.
   expect(times).toHaveLength(1);
@@ -407,13 +431,13 @@ test('the work of many owners begins one at a time, and others are served for th
   expect(third - second).toBeGreaterThanOrEqual(39);
 });
 
-test('the reads of many owners run one at a time, in turns, and a read holds up others for three seconds at most', async () => {
+test('work in a lane runs one piece at a time, in turns, and holds up other work for three seconds at most', async () => {
   const turns = new OwnerQueues();
   const left = new AbortController();
   const order: string[] = [];
   const reads: PromiseWithResolvers<void>[] = [];
   const take = (token: string, queue: string, signal = new AbortController().signal): Promise<void> =>
-    turns.run({ queue, token, ofMany: 'reads' }, signal, async () => {
+    turns.run({ queue, token, isOneOfMany: true, lane: 'reads' }, signal, async () => {
       order.push(token);
       const read = Promise.withResolvers<void>();
       reads.push(read);
@@ -425,16 +449,16 @@ test('the reads of many owners run one at a time, in turns, and a read holds up 
   const gone = take('one', '4', left.signal);
   void take('two', '5');
   await eventually('the first read runs', () => reads.length === 1);
-  // A change and other operators' work wait for no read.
-  for (const ofMany of ['changes', false] as const)
+  // Other work does not wait for it.
+  for (const isOneOfMany of [true, false])
     await turns.run(
-      { queue: `${ofMany}`, token: 'one', ofMany },
+      { queue: 'other', token: 'one', isOneOfMany },
       left.signal,
-      async () => void order.push(`${ofMany}`),
+      async () => void order.push(isOneOfMany ? 'of many' : 'of an operator'),
     );
   left.abort(new Error('left'));
   await expect(gone).rejects.toThrow('left');
-  expect(order).toEqual(['one', 'changes', 'false']);
+  expect(order).toEqual(['one', 'of many', 'of an operator']);
   reads[0]?.resolve();
   await first;
   await eventually('the second read runs', () => reads.length === 2);

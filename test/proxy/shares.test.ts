@@ -3,7 +3,7 @@ import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import type { LimitName } from '../../src/proxy/capacity/parts.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
+import { TickQueue } from '../../src/tick-queue.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { Connection, openConnection } from '../support/connection.ts';

@@ -4,7 +4,8 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { HandshakeQueue } from '../../src/proxy/merchants-listener.ts';
-import { FairTickQueue, HeldUp, oneInATurn, QueuesOfAll, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
+import { HeldUp, oneInATurn, QueuesOfAll, Turns } from '../../src/proxy/capacity/queues.ts';
+import { FairTickQueue, NestedTickQueue, TickQueue } from '../../src/tick-queue.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -413,6 +414,46 @@ test('if one piece of work is done in each turn, the owners of work take turns, 
   expect(started).toEqual(['many 1', 'one', 'many 2', 'many 3']);
   await settle();
   expect(started).toHaveLength(4);
+});
+
+test('work that waits has its turn, even if other work is withdrawn after it was done in the turn of a third', async () => {
+  const shared = new TickQueue(1);
+  const nested = new NestedTickQueue(shared);
+  const fair = new FairTickQueue<string>(1, undefined, 2);
+  const queues = {
+    fair: (owner: number) => fair.of(String(owner), owner % 2),
+    nested: (owner: number) => nested.queueOf([String(owner % 2), String(owner)], () => {}),
+  };
+  for (const queueOf of Object.values(queues)) {
+    for (let round = 0; round < 200; round += 1) {
+      const started = new Set<number>();
+      const withdrawn = new Set<number>();
+      const work = Array.from({ length: 12 }, (_, i) => ({
+        i,
+        withdraw: queueOf(Math.floor(Math.random() * 4)).add(() => void started.add(i)),
+      }));
+      while (Math.random() < 0.8) await nextTurn();
+      // Connections withdraw their work when they close, whether it has been done or not.
+      for (const { i, withdraw } of work) {
+        if (Math.random() < 0.5) continue;
+        if (!started.has(i)) withdrawn.add(i);
+        withdraw();
+      }
+      for (let turn = 0; turn < 40 && started.size + withdrawn.size < work.length; turn += 1) await nextTurn();
+      expect([...started, ...withdrawn]).toHaveLength(work.length);
+    }
+  }
+});
+
+test('turns do not pile up, however much work is withdrawn or evicted before its turn', async () => {
+  const add = vi.fn<() => () => void>(() => () => {});
+  const queue = new NestedTickQueue({ add });
+  for (let i = 0; i < 100; i += 1) {
+    const withdraw = queue.queueOf(['network'], () => {}).add(() => {});
+    if (i % 2 === 0) withdraw();
+    else expect(queue.evict()).toBe(true);
+  }
+  expect(add).toHaveBeenCalledTimes(1);
 });
 
 test('requests with public keys of one account, however many, take turns with those of another account', async () => {

@@ -11,7 +11,7 @@ import type { ServerExchange } from '../../http1/exchange.ts';
 import { ambiguousBecause } from '../admit/ambiguity.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { CipherTest } from '../admit/target.ts';
-import type { OwnTickQueue } from '../capacity/queues.ts';
+import type { OwnTickQueue } from '../../tick-queue.ts';
 import { waitingBytes } from '../capacity/reservation.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody, type LongBodies } from './read.ts';

@@ -229,7 +229,7 @@ export class Budgets {
   }
 
   #mayStart(name: EnvironmentName): boolean {
-    return !this.waiting[name].isEmpty && this.inFlight.shortage(1, this.anonymous[name]) === undefined;
+    return this.waiting[name].length > 0 && this.inFlight.shortage(1, this.anonymous[name]) === undefined;
   }
 
   /** Starts the next waiting request for which there is a slot. Only requests without a key wait. */
