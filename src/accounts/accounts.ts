@@ -42,13 +42,13 @@ export interface AccountsDatabase {
   /**
    * Counts the requests made with these keys in the last 30 days.
    *
-   * @param owner the account whose token asks for the counts, or empty for an operator. The queries of different owners take turns
+   * @param owner the account whose token asks for the counts, or empty for an operator. Queries from different owners take turns
    * @throws AccountsError
    */
   dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses>;
 }
 
-/** For how many days a database keeps the daily counts of requests. */
+/** The number of days for which a database keeps daily request counts. */
 export const daysOfUse = 30;
 
 /** For each key, the number of requests per day, oldest day first, summed over all sidecars. Keys without requests are left out. */
@@ -60,13 +60,13 @@ export interface CredentialsSample {
   readonly tried: number;
   /** One message for each account whose credentials could not be unwrapped. */
   readonly failures: readonly string[];
-  /** Whether the master key could unwrap none of the credentials. Rows that cannot be read are ignored. */
+  /** True if the master key could not unwrap any of the credentials. Rows that cannot be read are ignored. */
   readonly noneUnwraps: boolean;
 }
 
 /**
- * The sample of an accounts file: all of its accounts with credentials, which were unwrapped when the file was read. `noneUnwraps` is
- * false, because a file is invalid if none of its credentials can be unwrapped.
+ * The sample for an accounts file: all accounts that have credentials. These were unwrapped when the file was read. `noneUnwraps` is false,
+ * because a file is invalid if none of its credentials can be unwrapped.
  */
 export function takeSample(accounts: readonly Account[]): CredentialsSample {
   const tried = accounts.filter(

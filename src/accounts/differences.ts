@@ -27,7 +27,7 @@ export interface Difference {
   readonly environment?: EnvironmentName;
 }
 
-/** The differences between two versions of an account that affect requests. The time of a key's last use does not. */
+/** Lists the differences between two versions of an account that can affect requests. When a key was last used is ignored. */
 export function differences(before: Account | undefined, after: Account | undefined): readonly Difference[] {
   if (after === undefined) return before === undefined ? [] : [{ account: before.id, change: 'account_removed' }];
   if (before === undefined) return [{ account: after.id, change: 'account_added' }];

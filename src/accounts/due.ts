@@ -71,12 +71,12 @@ export function listDue(account: StoredAccount, viewing: Viewing, { environment,
   );
 }
 
-/** The place of a key, or of credentials, in the order of urgency. */
+/** The position of a key or of credentials in a list sorted by urgency. */
 export type DuePlace = readonly (string | number)[];
 
 /**
- * The place of a view in the order of urgency. Keys that expire soon come first, in the order of expiry, because requests with an expired
- * key are refused. Keys and credentials that are merely old follow, oldest first. The parts after the time make each place unique.
+ * The position of a view in a list sorted by urgency. Keys that expire soon come first, earliest expiry first, because requests with an
+ * expired key are refused. Old keys and credentials follow, oldest first. The values after the time make each position unique.
  */
 export function locate({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
   const expires = warnings.includes('expiring');
@@ -92,7 +92,7 @@ export function compareUrgency(a: DuePlace, b: DuePlace): number {
   return one < other ? -1 : 1;
 }
 
-/** Collects the most urgent of any number of views in bounded memory. */
+/** Keeps only the most urgent of the views that are added, so that memory stays bounded. */
 export class MostUrgent {
   readonly #most: number;
   readonly #after: DuePlace | undefined;

@@ -19,8 +19,8 @@ export interface TrailEnd extends Link {
 }
 
 /**
- * Chains events to the end of a trail. If they are signed with another key than the last event, an event that announces the new key is
- * added first.
+ * Chains events to the end of a trail. If the new events are signed with a different key than the last event, an event that announces the
+ * new key is added first.
  *
  * @returns the lines to append, without newlines, each with its event
  * @throws AccountsError `audit_key_missing` if the last event is signed with a key that is not in `auditKeys`

@@ -9,7 +9,7 @@ import { sha256Hex } from '../cryptography.ts';
 
 // The rules for changes to API keys, in the same form as in changes.ts.
 
-/** Returns the key of an account with this id. @throws `key_unknown` if there is none */
+/** Returns the account's key with this id. @throws `key_unknown` if there is none */
 export function requireKey(account: StoredAccount, keyId: string): StoredKey {
   const key = account.keys.find(({ id }) => id === keyId);
   if (key === undefined) throw new AccountsError('key_unknown', `account ${account.id} has no key with this id`);
@@ -24,8 +24,8 @@ interface IssueRequest {
 }
 
 /**
- * How many keys an account may have that are valid, or have ended in the last 30 days. Without a limit, one account's token could fill the
- * store.
+ * Maximum number of an account's keys that are valid, or that expired or were revoked in the last 30 days. Without a limit, one account's
+ * token could fill the store.
  */
 const maxKeys = 1_000;
 const endedTime = 30 * 86_400_000;

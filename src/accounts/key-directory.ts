@@ -10,8 +10,8 @@ export interface Principal {
 }
 
 /**
- * Undefined if there is no such key. `unavailable` if the store does not respond. Merchants then retry, whereas a spurious 401 would stop
- * them from retrying.
+ * Undefined if there is no such key. `unavailable` if the store does not respond. The two are kept apart because merchants retry after an
+ * outage, but not after a 401.
  */
 export type LookupResult = Principal | undefined | 'unavailable';
 
@@ -26,10 +26,10 @@ export interface KeyDirectory {
   /** Whether `find` would return at once, without a promise. This check does not query the database or count as a use of the key. */
   holds(hash: string): boolean;
 
-  /** Whether requests with keys of this account are decided by this version of the account rather than an earlier one. */
+  /** Whether this version of the account, rather than an earlier one, is used for requests with the account's keys. */
   serves(account: Account): boolean;
 
-  /** Records which keys admitted requests use. Undefined if the store does not record this. */
+  /** Records which keys are used by admitted requests. Undefined if the store does not record this. */
   readonly uses?: Uses;
 }
 
@@ -40,7 +40,7 @@ export interface DirectoryState {
   readonly heardAt: MonotonicMs | undefined;
   /** How much longer cached keys can be used, in milliseconds. Undefined while the database is reachable, or if it has never been. */
   readonly usableFor: number | undefined;
-  /** The number of cached keys that exist. */
+  /** The number of keys that are cached as existing. */
   readonly known: number;
   /** The number of keys that are cached as not existing. */
   readonly unknown: number;

@@ -8,7 +8,7 @@ const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** The number of random characters in a key. In base62, they contain 190 random bits. */
 const randomLength = 32;
-/** The length of 32 bits in base62. */
+/** The number of base62 digits needed for 32 bits. */
 const checksumLength = 6;
 
 /**
@@ -40,7 +40,7 @@ export function hasChecksum(key: string): boolean {
   return computeChecksum(key.slice(0, -checksumLength)) === key.slice(-checksumLength);
 }
 
-/** The CRC-32 (ISO-HDLC, as in zip) of a text, in base62 with leading zeros. */
+/** The CRC-32 (ISO-HDLC, as in zip) of `text`, in base62 with leading zeros. */
 function computeChecksum(text: string): string {
   let rest = crc32(text);
   let digits = '';

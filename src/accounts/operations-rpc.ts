@@ -44,7 +44,7 @@ export function isRequest(argument: unknown): argument is ChangeRequest {
   return typeof argument === 'object' && argument !== null && 'actor' in argument;
 }
 
-/** The request for a change; undefined if the operation only reads, even if an argument names an actor whose events it searches for. */
+/** The request for a change; undefined if the operation only reads. A filter for events also names an actor, but is not a request. */
 export function findRequest({ name, arguments: values }: OperationCall): ChangeRequest | undefined {
   return (changes as readonly string[]).includes(name) ? values.find(isRequest) : undefined;
 }

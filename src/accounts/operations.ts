@@ -40,7 +40,7 @@ const urgentActions: ReadonlySet<AuditAction> = new Set([
   'grace_ended',
 ]);
 
-/** A request for a change: who makes it, and under which conditions. */
+/** A request for a change: who asks for the change, and under what conditions. */
 export interface ChangeRequest {
   /** As in `AuditEvent`. */
   readonly actor: string;
@@ -191,8 +191,8 @@ export class Operations extends Queries {
         };
         return { account, view, secret: credentials, details };
       },
-      // Replacing credentials is urgent, because the old ones may have leaked. If a token of the account asks for it, it is not urgent,
-      // because an account may have any number of tokens and each urgent change makes other changes start again.
+      // Replacing credentials is urgent, because the old ones may have leaked. A replacement that a token of the account asks for is not
+      // urgent, because an account may have any number of tokens and each urgent change makes other changes start again.
       { urgent: options.replace && request.ofAccount !== true },
     );
   }
@@ -229,8 +229,8 @@ export class Operations extends Queries {
   }
 
   /**
-   * Wraps credentials with another master key, in each environment for which that key is configured. Credentials already wrapped with it
-   * stay unchanged, so that the operation can be repeated. Returns the number of changed accounts.
+   * Wraps credentials with a different master key, in each environment for which that key is configured. Credentials already wrapped with
+   * it stay unchanged, so that the operation can be repeated. Returns the number of changed accounts.
    *
    * @throws AccountsError `master_key_not_configured` if that key is not configured anywhere, so sidecars could not unwrap the result
    */

@@ -42,7 +42,7 @@ export class Queries {
     this.#clock = clock;
   }
 
-  /** Accounts in the order of their ids. */
+  /** The accounts, sorted by id. */
   async *list(query: ListQuery = {}): AsyncIterable<AccountView> {
     const viewing = this.viewing();
     for await (const account of this.#select(query, viewing)) yield viewAccount(account, viewing);
@@ -55,7 +55,7 @@ export class Queries {
     return due.toSorted((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
   }
 
-  /** The encryption settings with a running grace period, in the order of the accounts' ids. */
+  /** The encryption settings with a running grace period, sorted by account id. */
   async *graces(query: Scope = {}): AsyncIterable<EncryptionView> {
     const viewing = this.viewing();
     for await (const account of this.#select({ ...query, anyOf: ['in_grace'] }, viewing)) {

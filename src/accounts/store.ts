@@ -16,7 +16,7 @@ import type { EpochMs } from '../times.ts';
 export interface Store {
   /** Whether the store keeps `lastUsedAt`. If it does not, only the log and the metrics show the use of keys. */
   readonly recordsUse: boolean;
-  /** Maximum number of accounts that are changed together. It is limited so that a large change does not hold up a revocation. */
+  /** Maximum number of accounts that are changed together. It is limited so that a large change does not delay a revocation. */
   readonly changedAtOnce: number;
 
   /**
@@ -28,12 +28,12 @@ export interface Store {
   /** The account with up to `limit` keys, oldest first, starting with the key whose id is `from`; without keys if no key has that id. */
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
-  /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
+  /** The account whose API key has this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
   findByKey(hash: string): Promise<StoredAccount | undefined>;
 
   /**
-   * The accounts in the order of their ids (as bytes), from the first one after `after`. The PostgreSQL store uses a bounded amount of
-   * memory, however many accounts there are. An iteration may stop early. It may or may not see changes that are made while it runs.
+   * The accounts after the id `after`, sorted by id (as bytes). The PostgreSQL store uses a bounded amount of memory, however many accounts
+   * there are. The caller may stop the iteration early. The iteration may or may not see changes that are made while it runs.
    *
    * @param unreadable called with a `store_invalid` error for each account in a database that cannot be read; by default `endList`
    * @param selection undefined for all accounts
@@ -153,7 +153,7 @@ export interface Decision<T> {
 
 /** Identifies a request that must be carried out only once. */
 export interface IdempotencyKey {
-  /** 1 to 255 printable ASCII characters chosen by the client. If a token of one account is used, the account and a space precede them. */
+  /** 1 to 255 printable ASCII characters chosen by the client, preceded by the account's id and a space if the token is for one account. */
   readonly key: string;
   /** Digest of the request in lower-case hex. A different request with the same key is refused. */
   readonly request: string;
@@ -270,11 +270,11 @@ export interface AuditEvent {
   readonly account: string | undefined;
   /** For example ids, the environment, and when an overlap or a grace period ends. Names are in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
-  /** Where the event came from: a client's address, or the sidecar's host. If undefined, the origin with which the store was opened. */
+  /** Where the event came from: a client's address, or the sidecar's host. If undefined, the store's own origin is used. */
   readonly origin?: string | undefined;
   /** The id of the request to the operators' API. */
   readonly requestId?: string | undefined;
-  /** If the previous version has written the event, its position in that version's table. */
+  /** The event's position in the previous version's table; undefined if that version did not write the event. */
   readonly older?: number | undefined;
 }
 

@@ -23,8 +23,8 @@ interface UntilServedDependencies {
 }
 
 /**
- * Waits until requests are decided by the stored version of an account. The account is read repeatedly, because another change may follow
- * the one that the caller made.
+ * Waits until this sidecar uses the stored version of an account for requests. The account is read repeatedly, because another change may
+ * follow the one that the caller made.
  *
  * @param patience the longest wait, in milliseconds
  * @returns false after the longest wait, or if the store cannot be read

@@ -2,8 +2,8 @@ import { duration, within, WrongValue, type ValueType } from '../input/value-typ
 import { isWellFormed } from './api-key.ts';
 
 /**
- * The ids of accounts and API keys, which are sent in headers, logged and written to the trail. `.` and `..` are not allowed,
- * because they name folders in paths, and API keys are not, because they are secret.
+ * The ids of accounts and API keys, which are sent in headers, logged and written to the trail. `.` and `..` are not allowed, because they
+ * name folders in paths, and neither are API keys, because they are secret.
  */
 export const identifier: ValueType<string> = {
   name: 'id',
@@ -73,7 +73,7 @@ export const position: ValueType<number> = {
   read: Number,
 };
 
-// The durations that operators may choose. The upper bounds catch durations given in a wrong unit.
+// The durations that operators may choose. The upper bounds catch durations given in the wrong unit.
 
 const day = 86_400_000;
 

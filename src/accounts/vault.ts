@@ -53,7 +53,7 @@ export class Vault {
     return this.#keys instanceof AccountsError || this.#keys[environment] !== undefined;
   }
 
-  /** The key check values of an environment's keys, in their order. */
+  /** The key check values of an environment's keys, in the same order as the keys. */
   checkValues(environment: EnvironmentName): readonly string[] {
     return this.#keys instanceof AccountsError ? [] : (this.#keys[environment] ?? []).map(({ kcv }) => kcv);
   }

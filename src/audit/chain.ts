@@ -3,7 +3,7 @@ import { createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 // A trail is a chain of JSON lines. Each line contains the hash of the line before it, and a signature if there is a key. Hashes and
 // signatures cover the bytes of a line, never JSON that was parsed and serialized again.
 
-/** A place in a trail. A copy of it that is kept elsewhere shows whether the trail up to this place was changed. */
+/** A place in a trail. A copy that is kept elsewhere shows whether the trail was changed up to this place. */
 export interface Link {
   /** The number of the line, from 1. */
   readonly position: number;
@@ -25,7 +25,7 @@ export interface Ties {
 
 /**
  * Matches a chained line. The last base64 digit of a signature, which has 64 bytes, encodes only two bits. Only four digits are therefore
- * allowed there; if others were, the same signature could be written in several ways.
+ * allowed there. Otherwise, the same signature could be written in several ways.
  */
 const ties =
   /^\{"position":([1-9][0-9]{0,14})(?=,).*,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{85}[AQgw]==)")?\}$/s;

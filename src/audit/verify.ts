@@ -41,7 +41,7 @@ export interface Report {
 /** A line with the position at which it was found, whatever position its ties state. */
 interface PlacedLine extends Link {
   readonly bytes: Buffer;
-  /** The position under which it is stored; undefined if it is not in the trail yet. */
+  /** The position at which the line is stored; undefined if it is not in the trail yet. */
   readonly row: Line['position'];
   /** Undefined if the line is not part of a chain. */
   readonly ties: Ties | undefined;
@@ -54,9 +54,9 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const warnings: string[] = [];
   let last: PlacedLine = { ...beginning, bytes: Buffer.alloc(0), row: undefined, ties: undefined };
   let signed = 0;
-  /** The position of the last event that was signed by a key other than `keys`; 0 if there is none. */
+  /** The position of the last event that was signed by a key that is not among `keys`; 0 if there is none. */
   let signedByOthers = 0;
-  /** The position of the last event that was taken over from the previous version; 0 if there is none. */
+  /** The position of the last event that was carried over from the previous version; 0 if there is none. */
   let takenOver = 0;
   /** The key that must sign the next event; undefined before the first signature. */
   let key: KeyObject | undefined;
@@ -91,7 +91,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const take = (line: PlacedLine, next?: Ties): boolean => {
     const { position, row, hash, ties } = line;
     const [fault, concerned = position, message] = findFault(last, line, next);
-    // If a line was removed, all lines after it have other positions. That is not reported as a separate fault.
+    // If a line was removed, all lines after it are at different positions, which is not reported as a separate fault.
     if (fault !== 'missing' && row !== undefined && String(row) !== String(position))
       fail(position, 'moved', `is stored at position ${row}`);
     if (fault !== undefined) return fail(concerned, fault, message);
@@ -118,8 +118,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     else if (keys.length > 0 && !isGiven(signer))
       fail(position, 'unsigned', 'is the last one, but is not signed by a given key');
     if (problems.size > 0) return;
-    // Someone without the key may have rewritten unsigned events before the next change signed an event that is chained to them, so only an
-    // anchor reveals this.
+    // Someone without the key may have rewritten the unsigned events before a signed event was chained to them. Only an anchor reveals
+    // this.
     const unsigned = position - signed;
     if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on come after the last anchor`);
     if (signed > 0 && unsigned > 0)
@@ -148,8 +148,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
 }
 
 /**
- * Finds out what is wrong with the place of a line, which often depends on the line after it. Returns the fault, the position if another
- * line is at fault, and the message if it is not the usual one.
+ * Finds out what is wrong with the place of a line, which often depends on the line after it. Returns the fault, the position of the faulty
+ * line if it is not this one, and the message if it is not the usual one.
  */
 function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly [Fault?, number?, string?] {
   const { position, hash, ties } = line;
@@ -176,7 +176,7 @@ function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly 
   return ['missing', position, `was removed: event ${ties.position} is the next one`];
 }
 
-/** What a line announces: the key that signs from the next line on, which lines were taken over, or that the line itself was taken over. */
+/** What a line announces: the key that signs from the next line on, which lines were carried over, or that it was carried over itself. */
 function readAnnouncement(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
   const { action, details, older } = readMembers(line.toString());
   const given = Object(details) as Readonly<Record<string, unknown>>;

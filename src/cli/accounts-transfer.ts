@@ -54,7 +54,7 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
     const vault = await session.vault();
     const importer = new Importer({ ...session, vault }, vault, session.actor);
     if (dryRun || !partial) {
-      // The file is read twice, and reading a pipe again would find nothing.
+      // The file is read twice, but a pipe can be read only once.
       if (!dryRun && statSync(file).isFIFO()) {
         throw new CommandFailed(`${file} is a pipe, which cannot be read twice: use --partial`);
       }

@@ -110,9 +110,7 @@ async function showEncryption(session: StoreSession, id: string, { environment }
   await session.show(shown, () => members({ fingerprint, ...listFacts(view), 'previous fingerprint': previous }));
 }
 
-/**
- * The fingerprint of credentials. Undefined if they cannot be unwrapped, so that the other settings are shown even without a master key.
- */
+/** The credentials' fingerprint. Undefined if they cannot be unwrapped, so that the other settings are shown even without a master key. */
 async function computeFingerprint(
   { vault, log }: StoreSession,
   id: string,

@@ -46,7 +46,7 @@ export function problemLines(problems: readonly FileProblem[]): string[] {
 }
 
 /**
- * Runs a command. If it fails, writes its messages to stderr, each after the name of the command. Returns the exit code.
+ * Runs a command. If the command fails, writes its messages to stderr, each prefixed with the command's name. Returns the exit code.
  *
  * @param work resolves to the exit code, or to undefined for success
  */

@@ -27,7 +27,7 @@ export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 /** Exit codes of all commands. 78 is EX_CONFIG in sysexits.h. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
 
-/** The path of the configuration if a command is not given one. */
+/** The path of the configuration if the command line does not contain one. */
 export function defaultConfig(env: CliIo['env']): string {
   return env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml';
 }

@@ -39,7 +39,7 @@ async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
 
 /**
  * The path of the configuration for a plain `serve` or `serve --config FILE`, as containers run it; undefined for any other command line.
- * These two are handled without the command-line parser, so that a running sidecar does not hold the parser in memory.
+ * These two command lines are handled without the command-line parser, so that a running sidecar does not hold the parser in memory.
  */
 function configToServe([command, option, file, ...rest]: readonly string[], { env }: CliIo): string | undefined {
   if (command !== 'serve' || rest.length > 0) return undefined;

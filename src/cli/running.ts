@@ -9,8 +9,8 @@ import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { members } from './table.ts';
 
-// Commands for a running sidecar, which is found by its configuration. The sidecar must run on the same machine and as the same user. The
-// commands throw CommandFailed if the sidecar cannot be reached or refuses.
+// Commands for a running sidecar, whose address is read from its configuration. The sidecar must run on the same machine and as the same
+// user. The commands throw CommandFailed if the sidecar cannot be reached or refuses.
 
 interface Options {
   readonly config: string;

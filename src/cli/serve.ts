@@ -61,7 +61,7 @@ export async function serve(
   return untilStopped(signals, log, async () => {
     kms.stop();
     await app.stop(() => reloader.stop());
-    // A token that cannot be removed was never written or does no harm.
+    // If the token cannot be removed, it was never written, or it does no harm.
     await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });
 }
@@ -93,7 +93,7 @@ async function logStart(log: Logger, { version }: CliIo, configuration: object, 
   log.info({ version, node: process.version, ...configuration, environments: names, ...stored }, 'starting');
 }
 
-/** The number of accounts in a database, or why it is unknown. The sidecar starts even if it is unknown. */
+/** The number of accounts in a database, or why the number is unknown. An unknown number does not keep the sidecar from starting. */
 async function describeCount(url: string): Promise<object> {
   try {
     return { accounts: await countAccounts(url) };
@@ -102,7 +102,7 @@ async function describeCount(url: string): Promise<object> {
   }
 }
 
-/** Creates the reloader. It loads the configuration again and applies it to the sidecar, on request or when a watched file changes. */
+/** Creates the reloader, which loads the configuration again and applies it to the sidecar, on request or when a watched file changes. */
 export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
   return new Reloader({
     file,

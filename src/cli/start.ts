@@ -7,7 +7,7 @@ export interface Start {
   readonly reading: FirstReading;
 }
 
-/** Begins to read the configuration on another thread, while this one loads the program. */
+/** Begins to read the configuration on another thread, while this thread loads the program. */
 export function begin(io: CliIo, file: string): Start {
   // Until there is a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   io.onSignal('SIGHUP', () => {});

@@ -11,7 +11,7 @@ import { exitCodes, type CliIo } from './io.ts';
 import { writeArray, writeTable, type Layout } from './table.ts';
 import { actorOption, configOption } from './options.ts';
 
-/** The dependencies of a command on accounts. */
+/** The dependencies of a command that works on accounts. */
 export interface StoreSession
   extends Omit<OperationsOptions, 'vault'>, Pick<ReturnType<typeof openStore>, 'keyring' | 'masterKeys' | 'vault'> {
   readonly io: CliIo;
@@ -37,7 +37,7 @@ export interface StoreSession
 /** Items as they are read, or all of them at once. */
 type Items<Item> = AsyncIterable<Item> | Promise<readonly Item[]>;
 
-/** Options that every command on accounts has. */
+/** The options of every command that works on accounts. */
 interface StoreOptions {
   readonly config: string;
   readonly json?: true;
@@ -131,7 +131,7 @@ async function onStore(
   const { settings } = configured;
   for (const line of problemLines(warnings)) await printError(io, `warning: ${line}\n`);
   const { store, vault, keyring, masterKeys } = openStore(configured, io.env, io.keyring, origin);
-  // Nothing is logged to a terminal, because these lines of JSON would be mixed with the results.
+  // Nothing is logged to a terminal, because the log's JSON lines would be mixed with the results.
   const log = createLogger('info', { write: (line) => void (io.stderr.isTerminal || io.stderr.write(line)) });
   const { maxKeyAge } = settings;
   const parts = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };

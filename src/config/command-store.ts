@@ -16,8 +16,8 @@ import type { FileContent } from './loaded.ts';
 import type { SidecarFile } from './schema.ts';
 
 /**
- * The store of a command. If the master keys cannot be read, `keyProblem` says why, but the command can run, because most commands need no
- * master key.
+ * The store that a command works on. If the master keys cannot be read, `keyProblem` says why. The command can still run, because most
+ * commands need no master key.
  */
 interface CommandStore {
   readonly settings: StoreSettings;
@@ -45,7 +45,7 @@ const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
   'log',
 ]);
 
-/** Reads the sidecar's file for a command on its store. Problems in members that the command does not use become warnings. */
+/** Reads the sidecar's file for a command that works on the store. Problems in members that the command does not use become warnings. */
 export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
   const { sidecar, store, kms } = readSidecar(path, env, new Files());
   if (sidecar.ok) {
@@ -60,7 +60,7 @@ export function loadCommandStore(path: string, env: Env): FileContent<CommandSto
   return { ok: true, value: { settings: store, kms, keyProblem: others[0] }, warnings };
 }
 
-/** The store of a command, and the keys for opening its credentials. Master keys are unwrapped, and the vault is opened, only on demand. */
+/** The opened store, and the keys to the credentials in it. Master keys are unwrapped, and the vault is opened, only on demand. */
 interface OpenedStore {
   readonly store: Store;
   readonly keyring: Keyring;
@@ -70,7 +70,7 @@ interface OpenedStore {
 }
 
 /**
- * Opens the store of a command. Unlike a sidecar, a command needs no directory of keys.
+ * Opens the store for a command. Unlike a sidecar, a command needs no key directory.
  *
  * @param keyringOf creates the keyring for a KMS, or for master keys in the clear
  * @param origin the origin of the command's changes, for the audit trail

@@ -10,7 +10,7 @@ import type { Sources } from './sources.ts';
 type File = Immutable<SidecarFile>;
 type Immutable<T> = { readonly [Member in keyof T]: Immutable<T[Member]> };
 
-/** The configuration that the running sidecar relies on. */
+/** The configuration of a running sidecar. */
 export interface Config extends Settings {
   /** The accounts in the accounts file; empty if they are in a database. */
   readonly accounts: readonly Account[];

@@ -145,7 +145,7 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
   }
 }
 
-/** If master keys are set per environment, each environment that is served needs one, and no two may be the same. */
+/** If master keys are set per environment, each environment that is served needs its own, and no key may be set for both. */
 function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): void {
   const inDatabase = accounts?.postgres !== undefined;
   const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
@@ -232,7 +232,7 @@ function checkLimits(file: YamlFile, { environments = {}, limits }: Content): vo
   const times = limits.buffered / limits.requestBody;
   const served = environmentNames.filter((name) => environments[name] !== undefined).length;
   if (times < 1) file.report(path, 'expected at least as much as limits.requestBody');
-  // Public keys get half of an environment's part, and clients without a key at least one body.
+  // Public keys get half of an environment's part, and clients without a key get room for at least one body.
   else if (times < 4 * served)
     file.warn(
       path,

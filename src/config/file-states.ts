@@ -50,7 +50,7 @@ export class FileStates {
   }
 
   /**
-   * Applies the valid files of a reload. If a file is invalid, its content in force is kept.
+   * Applies the valid files of a reload. If a file is invalid, its previous content stays in force.
    *
    * @param apply puts a configuration in force, or throws and leaves the current one in force
    * @returns the digests of the files whose content in force has changed
@@ -103,14 +103,14 @@ export class FileStates {
 
 /**
  * Refuses the new accounts if an account that works now would stop working because its sealed credentials no longer open. A wrong master
- * key, or a file that was put together from two files, must not stop merchants. Settings that name another store are refused together with
- * its accounts.
+ * key, or a file that was put together from two files, must not stop merchants. Settings that name a different store are refused together
+ * with that store's accounts.
  */
 function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;
   if (accounts?.ok !== true) return loaded;
   const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
-  // If the accounts in force are in a database, it is not known here which of them work.
+  // If the current accounts are in a database, it is not known here which of them work.
   const mayWork = (id: string): boolean => running.store.type === 'postgres' || working.has(id);
   const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && mayWork(id));
   if (broken.length === 0) return loaded;

@@ -3,7 +3,7 @@ import { rate, timeLimit } from './value-types.ts';
 
 /**
  * The only description of a setting. The schema, the documentation, `GET /configuration` and the list of settings that need a restart are
- * made from it. A new setting needs a row here, and code that enforces it.
+ * generated from it. A new setting needs a row here, and code that enforces it.
  */
 export interface Setting<T = unknown> {
   readonly type: ValueType<T> | WholeNumber;
@@ -115,7 +115,7 @@ export interface WrittenSetting {
   readonly needsRestart: boolean;
 }
 
-/** The values of all groups, in the order of the documentation. */
+/** The values of all groups, in the order in which they are documented. */
 export function writtenSettings(values: Groups): readonly WrittenSetting[] {
   return Object.entries<Group>(groups).flatMap(([name, group]) => {
     const own: Readonly<Record<string, unknown>> = values[name as keyof Groups];
@@ -127,7 +127,7 @@ export function writtenSettings(values: Groups): readonly WrittenSetting[] {
   });
 }
 
-/** The values in force in a running process: the new values, except for settings that need a restart. */
+/** The values that a running process uses: the new values, except for settings that need a restart. */
 export function settingsInForce(started: Groups, { limits, timeouts }: Groups): Groups {
   return {
     limits: inForce(limitSettings, started.limits, limits),

@@ -53,17 +53,17 @@ export async function loadInThread(
   }
 }
 
-/** A first attempt to load the files that has already begun. */
+/** A first attempt to load the files, which has already begun. */
 export interface FirstReading {
-  /** When it began. */
+  /** When the attempt began. */
   readonly since: EpochMs;
   readonly files: Promise<LoadedFiles>;
 }
 
-/** Begins a first reading, whose result `loadInThread` uses later. */
+/** Begins a first attempt to load the files, whose result `loadInThread` uses later. */
 export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
   const files = new LoadThread().load(task);
-  // It may fail before anyone waits for it.
+  // The attempt may fail before anyone waits for its result.
   files.catch(() => {});
   return { since, files };
 }
@@ -93,7 +93,7 @@ export class LoadThread {
       let message = await thread.ask({ ...task, env: { ...task.env } });
       while (!('sidecar' in message)) {
         accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
-        // Lets other events run, because Node delivers all messages that have already arrived without a pause in between.
+        // Gives other events a turn, because Node delivers all messages that have already arrived without a pause in between.
         await nextTurn();
         message = await thread.ask('next');
       }

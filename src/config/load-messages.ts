@@ -20,7 +20,7 @@ export interface WorkerTask {
   /** As in `loadFiles`. */
   readonly running?: StoreSettings;
   readonly unwrapped?: readonly MasterKey[];
-  /** A refused store that is not tried again. While the thread waited for it, a key that was revoked in the files would keep working. */
+  /** A refused store that is not tried again, because while the thread waited for it, a key revoked in the files would keep working. */
   readonly refused?: RefusedStore | undefined;
 }
 

@@ -37,7 +37,7 @@ async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> 
   };
 }
 
-/** Reads the files. If they name a store other than the one in force, tries that store. */
+/** Reads the files. If they name a store other than the current one, tries that store. */
 async function loadForSidecar({ file, env, running, unwrapped, refused }: WorkerTask): Promise<LoadedFiles> {
   const loaded = loadFiles(file, env, running, unwrapped);
   const { sidecar, accounts } = loaded;

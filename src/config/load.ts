@@ -22,7 +22,7 @@ import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { findSources } from './sources.ts';
 
-/** Reads the sidecar's file and all files that it names. Reports every problem at once, in the order of the files. */
+/** Reads the sidecar's file and all files that it names. Reports all problems together, file by file. */
 export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity): LoadResult {
   return combine(loadFiles(path, env, undefined, [], unopened));
 }
@@ -31,14 +31,14 @@ export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity):
 type UnopenedSeverity = 'warning' | 'problem';
 
 /**
- * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name another store are
- * applied together with the accounts in that store.
+ * Reads the two files. They are independent: if one is invalid, the other is still applied. There is one exception: settings that name a
+ * different store are applied only together with the accounts in that store.
  *
- * @param running the store in force; undefined at startup. If the new settings cannot be applied, or must wait until a KMS has unwrapped
+ * @param running the current store; undefined at startup. If the new settings cannot be applied, or must wait until a KMS has unwrapped
  *   their master keys, the accounts of this store are read, so that a key that is revoked in it stops working
- * @param unwrapped master keys that a KMS has unwrapped and that are not in force yet. Other wrapped keys stay wrapped, and credentials
+ * @param unwrapped master keys that a KMS has unwrapped and that are not in use yet. Other wrapped keys stay wrapped, and credentials
  *   sealed with them are not opened
- * @param refusal why the store that the settings name cannot replace the one in force, if that is known
+ * @param refusal why the store that the settings name cannot replace the current one, if that is known
  */
 export function loadFiles(
   path: string,
@@ -186,7 +186,7 @@ function toKms(kms: SidecarFile['kms'], directory: string): KmsSettings | undefi
   return kms && { ...kms, socket: resolve(directory, kms.socket) };
 }
 
-/** The master keys that the file names or, if it names none, those in `SIDECAR_MASTER_KEY`. A database requires a master key. */
+/** The master keys that the file names or, if it names none, the keys in `SIDECAR_MASTER_KEY`. A database requires a master key. */
 function readMasterKeys(
   file: YamlFile,
   content: Partly<SidecarFile> | undefined,

@@ -4,7 +4,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The two files of a configuration. A file that one of them names counts as part of the file that names it. */
+/** The two files of a configuration. If one of them names another file, that file counts as a part of it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
 export type ConfigFile = (typeof configFiles)[number];
 
@@ -22,7 +22,7 @@ export interface LoadedFiles {
   readonly sidecar: FileContent<Settings>;
   /** Undefined if the accounts are not in a file. */
   readonly accounts: FileContent<readonly Account[]> | undefined;
-  /** Absolute paths of all files that were read or could not be read, for watching. */
+  /** Absolute paths of all files to watch: those that were read, and those that could not be read. */
   readonly files: readonly string[];
   /** Set if the settings were refused because of the store that they name. */
   readonly refused?: RefusedStore;

@@ -27,8 +27,8 @@ export function keepFixed(started: Settings, settings: Settings): Settings {
 }
 
 /**
- * The certificates and keys in force, which a reload may renew. Whether TLS is on, and whether client certificates are required, does not
- * change.
+ * The certificates and keys in use, which a reload may renew. A reload does not change whether TLS is on or client certificates are
+ * required.
  */
 function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined): ServerTls | undefined {
   if (started === undefined || tls === undefined) return started;

@@ -20,7 +20,7 @@ export function readOpenFiles(): number {
 
 /**
  * Lowers `limits.connections`, with a warning, if the process may not open enough files for that many clients and their requests to the
- * upstreams. Otherwise, clients without a key could leave the sidecar no file to read a revocation with.
+ * upstreams. Otherwise, clients without a key could leave the sidecar no file descriptor for reading a revocation.
  *
  * @param openFiles how many files and sockets the process may have open
  */

@@ -38,9 +38,9 @@ interface ReloaderOptions {
   /** The sidecar's file. */
   readonly file: string;
   readonly env: Env;
-  /** The clock whose time is compared with the times of files. */
+  /** The clock whose time is compared with file times. */
   readonly clock: () => EpochMs;
-  /** The store in force. */
+  /** Returns the current store. */
   readonly running: () => StoreSettings;
   readonly unwrap: UnwrapKeys;
   readonly apply: (loaded: ReloadedFiles) => void;
@@ -51,7 +51,7 @@ interface ReloaderOptions {
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #watched = new Map<string, WatchedPath>();
-  /** Folders for which it has been logged that they cannot be watched. */
+  /** Folders that cannot be watched and for which a warning has been logged. */
   readonly #unwatched = new Set<string>();
   /** For each file, the version that was read last. */
   #files: ReadonlyMap<string, string> = new Map();
@@ -74,7 +74,7 @@ export class Reloader {
   #refused: RefusedStore | undefined;
   /** Whether the refused store is being tried again now. */
   #retrying = false;
-  /** Whether the latest load refused a file, for another reason than the store. */
+  /** Whether the latest load refused a file for a reason other than the store. */
   #hasFailed = false;
   #stopped = false;
 
@@ -122,7 +122,7 @@ export class Reloader {
     const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
     if (isChanged) this.#changed();
     else if (this.#refused?.mayEnd === true && !this.#retrying) void this.#retry();
-    // The reason may be outside the files, such as too few open files or too little memory. A revocation must not wait for the next change.
+    // The cause may be outside the files, such as too little memory. A revocation in the files must not wait until a file changes again.
     else if (this.#hasFailed) void this.#reload(true);
   }
 
@@ -135,7 +135,7 @@ export class Reloader {
     const before = this.#refused;
     const loaded = await loadInThread(this.#task(undefined), []);
     this.#retrying = false;
-    // By now, the files may name another store, which only comes into force if someone asks for a reload.
+    // By now, the files may name another store, which takes effect only if someone asks for a reload.
     const isSame = this.#refused?.digest === before?.digest;
     if (this.#stopped || !isSame || !isDecided(loaded) || loaded.refused?.reason === before?.reason) return;
     this.#refused = undefined;

@@ -27,7 +27,7 @@ import {
 /** The content of the sidecar's file. Its documentation is generated from the descriptions below. */
 export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;
 
-/** The schema of the sidecar's file, in the order of its documentation. */
+/** The schema of the sidecar's file. Its members are in the order in which they are documented. */
 export function sidecarSchema(values: Values) {
   const { value } = values;
   const environment = environmentSchema(values);

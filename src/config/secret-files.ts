@@ -13,8 +13,8 @@ const masterKeyMember = /\.masterKey\b/;
 const othersRead = 0o004;
 
 /**
- * Warns of secrets in files that every user of the machine can read. The group may read them, because Kubernetes mounts Secrets for a
- * group.
+ * Warns of secrets in files that every user of the machine can read. Files that only their group can read are accepted, because Kubernetes
+ * mounts Secrets for a group.
  */
 export function warnOfReadableSecrets(file: YamlFile, hasKms: boolean): void {
   for (const { path, written } of filesIn(file.value, [])) {

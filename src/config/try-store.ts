@@ -11,16 +11,16 @@ import { sha256Hex } from '../cryptography.ts';
 const sampleSize = 1_000;
 
 /**
- * How long a database may take to respond, in milliseconds. During this time, nothing else is reloaded, not even a revocation in the file
- * in force.
+ * How long a database may take to respond, in milliseconds. During this time, nothing else is reloaded, not even a revocation in the
+ * current accounts file.
  */
 const patience = 3_000;
 
-/** Why a store cannot replace the one in force. */
+/** Why a store cannot replace the current one. */
 export interface RefusedStore {
   readonly reason: string;
   /**
-   * Whether the store is tried again even if the files do not change. This is done only for the database in force, because another database
+   * Whether the store is tried again even if the files do not change. This is done only for the current database, because another database
    * may be an incomplete copy.
    */
   readonly mayEnd: boolean;
@@ -33,7 +33,7 @@ export function isRefusalOf(refused: RefusedStore | undefined, store: StoreSetti
   return refused !== undefined && [digestOf(store), sha256Hex(placeOf(store))].includes(refused.digest);
 }
 
-/** A digest of a store. It differs for two stores if one may be refused and the other accepted. */
+/** A digest of a store. Two stores have different digests if one of them may be refused and the other accepted. */
 function digestOf(store: StoreSettings): string {
   const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
   return sha256Hex(JSON.stringify([store.type, store.type === 'file' ? store.file : store.url, keys]));
@@ -47,7 +47,7 @@ function placeOf(store: StoreSettings): string {
 }
 
 /**
- * Tests whether the store that new settings name can replace the one in force. Returns why it cannot; undefined if it can. Merchants must
+ * Tests whether the store that new settings name can replace the current one. Returns why it cannot; undefined if it can. Merchants must
  * not be moved to a store without accounts, or to a database that cannot be read or does not announce changes. They must not lose the
  * master key of credentials that work now. In an outage of the database, they must not lose the cache, because a store with other settings
  * starts with an empty cache.
@@ -107,7 +107,7 @@ async function inspectForUse(url: string): Promise<Inspection> {
 function credentialsFailure(inspection: Inspection, next: StoreSettings, running: StoreSettings): string | undefined {
   const after = new Vault(next.masterKeys);
   const { noneUnwraps, failures } = unwrapSample(inspection, after);
-  // If the store in force is a file, it is not known here which of its credentials work.
+  // If the current store is a file, it is not known here which of its credentials work.
   if (noneUnwraps || failures.length === 0 || running.type === 'file') return failures[0];
   const before = new Vault(running.masterKeys);
   for (const account of inspection.sample) {

@@ -15,7 +15,7 @@ type Value = Buffer | string;
 /** The values of a message's fields 1, 2 and so on, up to 15; a list is a repeated field. */
 type Values = readonly (Value | readonly Value[])[];
 
-/** The fields of a message, in their order. */
+/** The fields of a message, in order. */
 type Message = readonly (readonly [number: number, value: Buffer])[];
 
 /** The server has sent a malformed response. The error message does not quote it. */

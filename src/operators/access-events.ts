@@ -104,7 +104,7 @@ export class AccessEvents {
       signIns.requests += requests;
   }
 
-  /** Adds the events one after the other, so that the last one in the trail names the configuration in force. */
+  /** Adds the events one after another, so that the last of them in the trail names the current configuration. */
   #recordConfigurations(): Promise<void> {
     this.#recorded = this.#recordConfigurationsAfter(this.#recorded);
     return this.#recorded;

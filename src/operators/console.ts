@@ -140,7 +140,7 @@ export class Console {
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
       // Anyone may send many bodies at once, so only one is processed per turn of the event loop. There is no further pause between bodies,
-      // because an operator's sign-in would have to wait for the pauses after all earlier bodies.
+      // because otherwise an operator's sign-in would have to wait for the pauses after all earlier bodies.
       await new Promise<void>((resolve) => void this.#reading.add(resolve));
       left.throwIfAborted();
       const token = await this.#tokenIn(request.body).catch(async (error: unknown) => {
@@ -155,7 +155,7 @@ export class Console {
       return { ...(await this.#viewSession({ token, expiresAt })), session_key: key };
     });
     page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
-      // Signing out without a session is not an error, although no session ends.
+      // A request to sign out succeeds even if there is no session to end.
       if (this.#findSession(request) !== undefined) this.#sessions.end(this.#readHalves(request).browser);
       this.#setCookie(request, reply, '', new Date(0));
       return reply.code(204).send();

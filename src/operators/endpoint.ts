@@ -73,8 +73,8 @@ export interface Endpoint {
   /** Whether the endpoint reads many accounts or events. Requests like these from the same owner run one at a time. */
   readonly takesTurns?: true;
   /**
-   * Whether the endpoint takes something away, such as a key. If such a request waits for a locked account, later ones for other accounts
-   * wait only briefly.
+   * Whether the endpoint takes something away, such as a key. If such a request waits for a locked account, later requests for other
+   * accounts wait only briefly.
    */
   readonly urgent?: true;
   /** Whether the body may be of any type. If so, `run` resolves to a `SealedBody`, which becomes the response. */

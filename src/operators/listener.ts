@@ -92,13 +92,13 @@ export interface OperatorsApi {
   readonly listener: Server;
   /** Called after each configuration change. */
   readonly configure: () => void;
-  /** Records in the audit trail that new content of the sidecar's file is in force. @param hash the hash of that content */
+  /** Records in the audit trail that new content of the sidecar's file has taken effect. @param hash the hash of that content */
   readonly configurationChanged: (hash: string) => void;
   /** Waits a few seconds for requests in progress, closes all connections, and adds the missing events to the audit trail. */
   readonly close: () => Promise<void>;
 }
 
-/** Milliseconds that a closing listener waits for requests in progress. If a request creates a key, only its response shows the key. */
+/** Milliseconds that a closing listener waits for requests in progress. It waits because a new key is shown only in the response. */
 const closingPatience = 5_000;
 
 /** Creates the listener of the operators' API. */
@@ -145,7 +145,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     serverFactory: (handle) => createListener(handle, (req) => ownerInTurns(authenticate(req)), unparsed, tls),
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
-    // The router must not limit the length of parameters: each endpoint validates its own.
+    // The router must not limit the length of parameters, because each endpoint validates its own parameters.
     routerOptions: {
       maxParamLength: limits.maxHeaderSize,
       // The query is parsed before the token is known, so the number of its parameters is limited. No valid query has that many.
@@ -163,7 +163,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   }
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
-  // Remove Fastify's own parser for text/plain, because browsers let pages of other sites send text/plain.
+  // Remove Fastify's own parser for text/plain, because browsers allow pages of other sites to send text/plain.
   app.removeAllContentTypeParsers();
   // The JSON is parsed later, when it is the request's turn.
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
@@ -193,7 +193,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   let description: string | undefined;
   app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async (_request, reply) => {
-    // Built only once, because building the description takes milliseconds.
+    // The description is built only once, because building it takes milliseconds.
     description ??= JSON.stringify(openApi());
     return reply.type('application/json; charset=utf-8').send(description);
   });

@@ -6,7 +6,7 @@ import type { Parts } from './endpoint.ts';
 import { createOperatorsListener, type OperatorsApi, type OperatorsDependencies } from './listener.ts';
 
 interface OperatorsApiDependencies extends Omit<OperatorsDependencies, 'state'>, Pick<Parts, 'recent' | 'sidecar'> {
-  /** The configuration in force. Called for each request, as is `accounts`, because a reload may replace both. */
+  /** Returns the current configuration. Like `accounts`, it is called for each request, because a reload may replace both. */
   readonly config: () => Config;
   readonly accounts: () => Accounts;
 }
@@ -14,13 +14,13 @@ interface OperatorsApiDependencies extends Omit<OperatorsDependencies, 'state'>,
 /** How long the response to a change waits for this sidecar to apply the change, in milliseconds. */
 const servedPatience = 2_000;
 
-/** Creates the operators' API for the accounts and the configuration in force. */
+/** Creates the operators' API for the current accounts and configuration. */
 export function createOperatorsApi(dependencies: OperatorsApiDependencies): Promise<OperatorsApi> {
   const { config, accounts, recent, sidecar, ...rest } = dependencies;
   const find = (account: string) => accounts().find(account);
   const sealing = new ByteBudget(() => {
     const { requestBody, buffered } = config().limits;
-    // At least two bodies, so that each owner's half has room for one.
+    // The budget has room for at least two bodies, so that each owner's half has room for one.
     return Math.max(2 * requestBody, buffered / 8);
   });
   const state = () => {
@@ -36,7 +36,7 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
         { stored, vault, find, directory: () => used.directory },
         servedPatience,
       );
-      // A reload may have replaced the store. The change is then in the previous store, not in the one in force.
+      // A reload may have replaced the store. The change is then in the previous store, not in the current one.
       return isInForce && accounts() === used;
     };
     // The database user may lack the right to read daily uses, which earlier versions did not need. Everything else works without that

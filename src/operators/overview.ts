@@ -15,7 +15,7 @@ import type { EpochMs } from '../times.ts';
 export interface SidecarState {
   readonly version: string;
   readonly ready: boolean;
-  /** The settings in force. Members that need a restart have their values from startup. */
+  /** The current settings. Members that need a restart have their values from startup. */
   readonly settings: Settings;
   readonly fileStates: Pick<FileStates, 'of'>;
   /** Members of the configuration that have changed and need a restart. */

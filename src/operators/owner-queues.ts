@@ -1,7 +1,7 @@
 import { FairQueue } from '../fair-queue.ts';
 import { FairTickQueue } from '../tick-queue.ts';
 
-/** An owner pauses for this many times as long as its work took, because work may be synchronous and keep merchants waiting. */
+/** How long an owner pauses, as a multiple of the time that its work took. Synchronous work could otherwise keep merchants waiting. */
 const restFactor = 3;
 
 /**
@@ -13,9 +13,9 @@ const maxRest = 1_000;
 /** After this many milliseconds, the next work in a lane begins even if the current work is still in progress. */
 const maxTimeInLane = 3_000;
 
-/** Whose work it is. */
+/** The owner of a piece of work. */
 export interface Owner {
-  /** The owner, and usually the operation. */
+  /** Identifies the owner and, usually, the operation. */
   readonly queue: string;
   /** The hash of the token. The tokens of an owner take turns. */
   readonly token: string;
@@ -29,8 +29,8 @@ export interface Owner {
 }
 
 /**
- * Does the work of each owner one piece at a time, with pauses in between, so that an owner with a lot of work does not hold up merchants
- * and other owners.
+ * Does the work of each owner one piece at a time, with pauses in between, so that an owner with a lot of work does not delay merchants and
+ * other owners.
  */
 export class OwnerQueues {
   /**
@@ -42,8 +42,8 @@ export class OwnerQueues {
 
   /**
    * @param left if this signal aborts before the work has begun, the work is not done and the signal's reason is thrown
-   * @param maxWait milliseconds until the owner's next work begins, even if this work is still in progress. Undefined: the next work waits
-   *   until this work is over
+   * @param maxWait milliseconds after which the owner's next piece of work begins even if this one is still in progress. Undefined: the
+   *   next piece waits until this one is done
    */
   run<T>(
     { queue, token, isOneOfMany, lane }: Owner,
@@ -76,7 +76,7 @@ export class OwnerQueues {
       return await work();
     } finally {
       clearTimeout(passOn);
-      // Only the time in which the process was busy counts, because work that waits for the database does not hold up merchants.
+      // Only the time in which the process was busy counts, because work that waits for the database does not delay merchants.
       const { active } = performance.eventLoopUtilization(began);
       if (rests) setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
       else over();

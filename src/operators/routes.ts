@@ -15,7 +15,7 @@ import type { EpochMs } from '../times.ts';
 
 /**
  * Maximum number of bytes in long responses that clients have not read yet. One token, or all tokens of one account together, may hold half
- * of it, which is more than two pages.
+ * of that, which is more than two pages.
  */
 const maxUnread = 8 * 1_048_576;
 /** Responses up to this length do not count as long, so changes are answered even while many long responses are unread. */
@@ -138,7 +138,7 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
 }
 
 /**
- * The queue in which a request waits for earlier requests of its owner, so that no owner can hold up the revocations of other owners.
+ * The queue in which a request waits for earlier requests of its owner, so that no owner can delay the revocations of other owners.
  * Requests that read a lot of data share one queue; every other operation has a queue of its own. For a token of one account, the
  * operations that only take something away share one queue, because they lock the same account, and the account has few connections to the
  * database. Undefined if the request does not wait.

@@ -13,7 +13,7 @@ const idleTime = 30 * 60_000;
 const maxOfToken = 100;
 
 /**
- * The two halves of a session's secret. A request must carry both. Each half alone is worthless, because each can leak: browsers send
+ * The two halves of a session's secret. A request must carry both. Neither half is enough by itself, because each can leak: browsers send
  * cookies to every port of a host, so other programs on that host receive the cookie, and a script injected into the page can read whatever
  * the page can read.
  */

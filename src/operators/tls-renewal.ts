@@ -5,7 +5,7 @@ import type { ServerTls } from '../config/config.ts';
 import { formatEndpoints } from '../connection-limit.ts';
 import { renewedTls, secureContext, tls as nodeTls, type ListenerTls } from '../tls.ts';
 
-/** Replaces the certificates of a running listener. Whether the listener requires client certificates does not change. */
+/** Replaces the certificates of a running listener. Does not change whether the listener requires client certificates. */
 export class TlsRenewal {
   readonly #server: TlsServer;
   #tls: ListenerTls;
@@ -58,7 +58,7 @@ export class TlsRenewal {
     if (this.#tls === before) return;
     this.#server.setSecureContext(secureContext(this.#tls));
     if (this.#tls.clientCa === before.clientCa) return;
-    // A connection keeps the CA that was in force when the connection was opened.
+    // A connection keeps the CA that was configured when the connection was opened.
     for (const socket of this.#handshaking.values()) socket.destroy();
     for (const [socket, responses] of this.#connections) {
       this.#retired.add(socket);

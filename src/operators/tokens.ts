@@ -79,7 +79,7 @@ export function checkPermission(
   throw new ApiProblem('forbidden', `This token is for account ${token.account} only.`);
 }
 
-/** Whether a token may begin and keep a session. Tokens with the role `core` may not, because the core sends its own requests. */
+/** Whether a token may begin and keep a session. Tokens with the role `core` may not, because they belong to a program. */
 export const maySignIn = ({ role }: OperatorsToken): boolean => role !== 'core';
 
 /** Whether `role` includes the permissions of the role `needed`. */

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../times.ts';
 
-/** How many wrong tokens from one address are answered without delay, because people mistype. */
+/** The number of wrong tokens from one address that are answered without delay, because people make typing mistakes. */
 const free = 5;
 
 /** Maximum delay, in milliseconds. */

@@ -11,7 +11,7 @@ import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
 import { Trail } from './trail.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** The accounts of a file, which the caller has read and reads again whenever the file changes. */
+/** The accounts in a file. The caller reads the file, and reads it again whenever it changes. */
 export class FileAccounts implements Accounts {
   readonly vault: Vault;
   readonly database = undefined;

@@ -15,7 +15,7 @@ export interface Content {
   readonly text: string;
   /** The accounts, in the order in which the text lists them. */
   readonly accounts: readonly StoredAccount[];
-  /** Where each account starts in the text; undefined if accounts cannot be read by themselves. See `YamlFile.findItemLines`. */
+  /** Where each account starts in the text; undefined if the accounts cannot be read individually. See `YamlFile.findItemLines`. */
   readonly starts: readonly number[] | undefined;
 }
 
@@ -110,7 +110,7 @@ type ReadText = (text: string) => Content | undefined;
 
 /**
  * Reads text that differs from known text in only a few accounts. Reading one of a thousand accounts takes only a hundredth of the time
- * needed to read them all. A part of the text is read by itself only if it means the same there as within the whole text.
+ * needed to read them all. A part of the text is read on its own only if it means the same as within the whole text.
  *
  * @returns undefined if the text must be read as a whole, for example to report its mistakes
  */
@@ -149,7 +149,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
   };
 }
 
-/** The same as `editedText`, for existing accounts whose lines can be edited by themselves; undefined if the whole text must be edited. */
+/** Like `editedText`, but edits only the lines of existing accounts; undefined if the whole text must be edited. */
 function editedLines({ text, accounts, starts }: Content, changed: readonly StoredAccount[]): string | undefined {
   if (starts === undefined) return undefined;
   const places = new Map(accounts.map(({ id }, place) => [id, place]));
@@ -163,13 +163,13 @@ function editedLines({ text, accounts, starts }: Content, changed: readonly Stor
     edits.push({ place, lines: lines.slice(beginning.length) });
   }
   let result = text;
-  // From last to first, so that the positions of earlier accounts stay valid.
+  // The edits are made from last to first, so that the positions of earlier accounts stay valid.
   for (const { place, lines } of edits.toSorted((a, b) => b.place - a.place))
     result = result.slice(0, starts[place]) + lines + result.slice(starts[place + 1] ?? result.length);
   return result;
 }
 
-/** Whether the text before the accounts cannot affect them, because it contains no other member and no directive. */
+/** Whether the text before the accounts contains neither another member nor a directive, so that it cannot affect the accounts. */
 function isPlainHead(head: string): boolean {
   return head.split('\n').every((line) => /^\uFEFF?\s*(?:#|$)|^accounts:\s*(?:#|$)/.test(line));
 }

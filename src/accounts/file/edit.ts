@@ -6,13 +6,13 @@ import { isList, isMembers, toMembers, type Members, type Plain } from './member
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts file after a change. Only the members that differ are changed; references, comments and the order of everything
- * else are kept. If the accounts are a block list, as they usually are, all other lines are kept byte for byte. They are not written by the
- * YAML library, which would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
+ * The text of an accounts file after a change. Only the members that differ are changed; references, comments and the order of members are
+ * kept. If the accounts are a block list, as they usually are, all other lines are kept byte for byte. They are not written by the YAML
+ * library, which would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
  *
  * @param before  the accounts in the text, in the same order
- * @param changed accounts to be written; accounts with a new id are added at the end
- * @param removed the ids of accounts to be left out
+ * @param changed accounts to write; accounts with a new id are added at the end
+ * @param removed the ids of accounts to leave out
  * @param anew    whether to reformat the whole file in any case
  */
 export function editedText(
@@ -124,7 +124,7 @@ function splice(
   );
   const newline = items.length === 0 || text.slice(0, end).endsWith('\n') ? '' : '\n';
   let result = text.slice(0, end) + newline + items.join('') + text.slice(end);
-  // From last to first, so that the positions of earlier items stay valid.
+  // The edits are made from last to first, so that the positions of earlier items stay valid.
   for (const { place, isRemoved } of edits.toSorted((a, b) => b.place - a.place)) {
     const span = spans[place];
     if (span === undefined) continue;

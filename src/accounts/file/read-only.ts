@@ -7,8 +7,8 @@ import { trailPath } from './trail.ts';
 
 /**
  * Checks all paths that a change to the accounts must write. Returns the first one that this process may not write; undefined if there is
- * none. The file is often on a read-only mount, and its trail may belong to another user, who ran a command. Other failures are reported by
- * the change itself.
+ * none. The file is often on a read-only mount, and its trail may belong to a different user who ran a command. Other failures are reported
+ * by the change itself.
  */
 export function findReadOnly(file: string): string | undefined {
   let tried = file;

@@ -12,8 +12,8 @@ import { isWrapped, type Place, type Vault } from '../vault.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
 /**
- * With this many keys, a change to the file takes about a second. Tokens of accounts can issue no more, so that they do not slow down the
- * changes of others.
+ * The number of keys with which a change to the file takes about a second. From this number on, tokens of accounts cannot issue keys,
+ * because that would slow down everyone else's changes.
  */
 export const maxKeysInFile = 5_000;
 
@@ -74,7 +74,7 @@ export function accountsIn(
   return accounts;
 }
 
-/** The owner of credentials; the id is undefined if it is invalid. */
+/** The owner of credentials; `account` is undefined if the account's id is invalid. */
 interface Owner {
   readonly account: string | undefined;
   readonly environment: EnvironmentName;

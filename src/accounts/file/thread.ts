@@ -22,21 +22,21 @@ const idleTime = 10_000;
 const checkInterval = 100;
 
 /**
- * How long the pauses after an operation may be, as a multiple of the operation's duration. The urgent thread pauses to let an operation of
- * another thread finish. An account pauses after a change that its own token asked for.
+ * The longest pause after an operation, as a multiple of the operation's duration. The urgent thread pauses so that another thread can
+ * finish its operation. After a change that an account's own token asked for, the account's next changes have to wait.
  */
 const restFactor = 3;
 
 /**
- * The longest pause of the urgent thread while the other thread carries out an operation for the token of an account, in milliseconds. It
- * is short, because revocations by operators must wait during the pause, too.
+ * The longest pause of the urgent thread while the other thread carries out an operation for an account's token, in milliseconds. It is
+ * short, because operators' revocations also have to wait until the pause is over.
  */
 const maxRestForAccounts = 100;
 
 /**
- * The longest pause of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a
- * second to write. Without pauses, its tokens could keep all other reads and changes waiting by asking for one change after another. The
- * pause after an urgent change is shorter, because the account's own revocations may have to wait until it is over.
+ * The longest pause between changes that an account's own tokens ask for, in milliseconds. An account with a thousand keys takes a second
+ * to write. Without pauses, its tokens could keep all other reads and changes waiting by asking for one change after another. The pause
+ * after an urgent change is shorter, because the account's own revocations may have to wait until it is over.
  */
 const maxRestOfAccount = 5_000;
 const maxUrgentRest = 1_000;
@@ -55,7 +55,7 @@ export type OperationReply =
 export interface OperationsWorkerData extends FileStoreOptions {
   readonly masterKeys: readonly MasterKey[];
   readonly isUrgent: boolean;
-  /** If not 0, the operation in progress may no longer change anything. Shared by the main thread and the worker. */
+  /** If not 0, the operation in progress may no longer change anything. This memory is shared by the main thread and the worker. */
   readonly withdrawn: Int32Array;
   /** As in `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
@@ -121,21 +121,21 @@ class OperationsThread {
   readonly #leavesRoomFor: OperationsThread | undefined;
   #isBusy = false;
   #isClosing = false;
-  /** The operation that the thread carries out, and whether it is for the token of an account. */
+  /** The operation that the thread carries out, and whether an account's token asked for it. */
   running: { readonly result: Promise<unknown>; readonly ofAccount: boolean } | undefined;
   /** Operations that have not finished. */
   readonly #pending = new Set<Promise<unknown>>();
   readonly #thread = new IdleThread(() => this.#start());
 
   /**
-   * @param leavesRoomFor another thread. After each operation, this thread lets the other thread's current operation finish, because a
-   *   change in the other thread must start again whenever this thread changes the file. If the other thread's operation is for the token
-   *   of an account, this thread waits only if its own last operation was for such a token, too, because there may be any number of them
+   * @param leavesRoomFor another thread. After each operation, this thread waits for the other thread's current operation, because a change
+   *   in the other thread must start again whenever this thread changes the file. An account may have any number of tokens, so this thread
+   *   waits for an operation that such a token asked for only if its own last operation was asked for by such a token as well
    */
   constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;
     this.#isUrgent = isUrgent;
-    // In the urgent thread, reads go first, because they tell operators whether a change is in force.
+    // In the urgent thread, reads go first, because they tell operators whether a change has taken effect.
     this.#waiting = new Waiting(isUrgent);
     this.#leavesRoomFor = leavesRoomFor;
   }

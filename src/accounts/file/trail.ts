@@ -65,7 +65,7 @@ export class Trail {
     try {
       this.append([trailEvent(first, 'change_failed', { first: first.position, events: appended.length })]);
     } catch {
-      // This error is ignored, because the caller throws the error of the change.
+      // This error is ignored, because the caller throws the error that made the change fail.
     }
   }
 

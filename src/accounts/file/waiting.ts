@@ -3,7 +3,7 @@ import type { EnableOptions } from '../changes.ts';
 import { findRequest, type OperationCall } from '../operations-rpc.ts';
 import type { Hints } from '../store.ts';
 
-/** Whether an operation is urgent: it may stop the use of a leaked key, or it tells whether a change that does so is in force. */
+/** Whether an operation may stop the use of a leaked key, or is a query that tells whether such a change has taken effect. */
 export function isUrgent(call: OperationCall): boolean {
   const {
     name,
@@ -63,7 +63,7 @@ class Changes {
 export class Waiting {
   readonly #reads = new FairQueue<string>();
   readonly #changes = new Changes();
-  /** Accounts that pause after a change, so that their next changes wait. */
+  /** Accounts that have just made a change with their own token. Their next changes have to wait for a while. */
   readonly resting = new Set<string>();
   readonly #changesOfAccounts = new Changes((account) => !this.resting.has(account));
   readonly #turns = new TurnAbout(this.#reads, this.#changes, this.#changesOfAccounts);

@@ -26,7 +26,7 @@ export class AccountCounter {
     this.#monotonic = monotonic;
   }
 
-  /** Returns the latest counts, or undefined before the first count. If the counts are old, starts a new count. */
+  /** Returns the latest counts, or undefined before the first count. Starts counting again if the counts are old. */
   latest(): AccountStats | undefined {
     if (!this.#counting && this.#monotonic() >= this.#dueAt) void this.refresh();
     return this.#latest;

@@ -24,7 +24,7 @@ import { queryOn } from './transaction.ts';
 import { UseRecorder } from './use-recorder.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
-/** How long `close` waits for the remaining uses to be written. Milliseconds. */
+/** How long `close` waits for the uses that are still in memory to be written. Milliseconds. */
 const lastWrite = 2_000;
 
 /** The number of accounts whose credentials are unwrapped to test the master key. */
@@ -34,7 +34,7 @@ const sampleSize = 100;
 export interface PostgresSettings {
   /** `postgres://…` */
   readonly url: string;
-  /** The keys that wrap credentials, of which there is at least one. The first key wraps; all keys unwrap. */
+  /** The keys that wrap credentials; at least one. The first key wraps; all keys unwrap. */
   readonly masterKeys: readonly MasterKey[];
   /** The keys that sign the audit trail; see `TrailOptions`. */
   readonly auditKeys: readonly KeyObject[];
@@ -142,7 +142,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     return this.#counter.latest();
   }
 
-  /** Writes the remaining uses if this succeeds within a limited time, and closes the connections. */
+  /** Tries for a limited time to write the uses that are still in memory, and closes the connections. */
   async close(): Promise<void> {
     this.#uses.stop();
     if (this.directory.state.connected) {

@@ -34,7 +34,7 @@ export class BatchLoader<T> {
     return question.promise;
   }
 
-  /** Makes look-ups from now on wait for the next query, because the results of the current one may be out of date. */
+  /** After this call, look-ups wait for the next query, because the results of the current one may be out of date. */
   invalidate(): void {
     this.#underWay = new Map();
   }

@@ -4,7 +4,7 @@ import { AccountsError } from '../accounts-error.ts';
 const patience = 5_000;
 
 /**
- * Urgent changes that were blocked by another transaction's lock. The changes of one line take turns, so that only one of them at a time
+ * Urgent changes that were blocked by another transaction's lock. Changes in the same line take turns, so that only one of them at a time
  * uses a connection, however many there are.
  */
 export class BlockedChanges {
@@ -14,7 +14,7 @@ export class BlockedChanges {
   /**
    * Runs a change in its turn.
    *
-   * @param line changes to different accounts, or with different connections, are in different lines
+   * @param line the name of the line. Changes to different accounts, or with different connections, wait in different lines
    * @param change gets a function that returns whether there is time for another attempt
    * @throws AccountsError `store_locked` if its turn comes too late; otherwise, whatever `change` throws
    */

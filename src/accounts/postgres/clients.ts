@@ -1,6 +1,6 @@
 import type { Client, ClientConfig, Pool } from 'pg';
 
-/** The name under which an operator of the database sees the sidecar's connections. */
+/** The name under which the sidecar's connections are listed in the database. */
 const applicationName = 'envelope-sidecar';
 
 /** The timeouts of the server and of the client, in milliseconds. */
@@ -18,7 +18,7 @@ const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 /** The timeouts of changes, which are longer because changes may be large and are less urgent than look-ups. */
 const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
-/** How long a change waits for the commits of other changes. Milliseconds. */
+/** How long a change waits for other changes to commit. Milliseconds. */
 export const lockTimeout = 5_000;
 
 /** How long a migration waits for a lock on a table. While it waits, all changes to the table wait behind it. Milliseconds. */
@@ -37,7 +37,7 @@ export const shortLockTimeout = 100;
 export const urgentLockTimeout = 10;
 
 /**
- * How long a transaction may do nothing. This is shorter than `lockTimeout`, because a sidecar that hangs in a change must not keep other
+ * How long a transaction may be idle. This is shorter than `lockTimeout`, because a sidecar that hangs in a change must not keep other
  * sidecars from revoking a key of the same account. Milliseconds.
  */
 const idleInTransaction = 3_000;

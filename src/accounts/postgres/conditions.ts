@@ -5,8 +5,8 @@ import type { EpochMs } from '../../times.ts';
 // The rules of ../conditions.ts in SQL.
 
 /**
- * Builds the SQL condition with which accounts `a` are selected, and the values of its parameters. The query must return at most $2
- * accounts after the id $1, in the order of ids.
+ * Builds the SQL condition that selects accounts (`a`), and the values of its parameters. The query must return at most $2 accounts after
+ * the id $1, sorted by id.
  *
  * @param first the number of the condition's first parameter
  */

@@ -15,9 +15,9 @@ const firstPause = 100;
 const maxPause = 5_000;
 
 /**
- * The time limit for the database to add a listener: for the first attempt, and at most. The limit doubles with each attempt. To add a
- * listener, the database reads its whole queue of notifications, which any role may fill, and does not stop when the client gives up.
- * Attempts that are given up too early would therefore pile up in the database. Milliseconds.
+ * How long the database may take to add a listener, in milliseconds: at the first attempt, and the maximum. The limit doubles with each
+ * attempt. To add a listener, the database reads its whole queue of notifications, which any role may fill, and does not stop when the
+ * client gives up. Attempts that are given up too early would therefore pile up in the database.
  */
 const firstPatience = 2_000;
 const maxPatience = 60_000;
@@ -35,8 +35,8 @@ interface News {
 }
 
 /**
- * One connection for both queries and notifications of changes, reopened whenever it is lost. Results and notifications arrive in
- * the order of events in the database, so no change is missed while the connection is open.
+ * One connection for both queries and notifications of changes, reopened whenever it is lost. Results and notifications arrive in the order
+ * in which queries and changes took place, so no change is missed while the connection is open.
  */
 export class Connection {
   readonly #url: string;

@@ -8,7 +8,7 @@ const hour = 3_600_000;
 /** Maximum number of keys in one statement. Each key may have 720 rows, and other queries wait until the statement ends. */
 const page = 50;
 
-/** How long counts are reused after they were read, in milliseconds. This is enough, because sidecars store uses only once a minute. */
+/** How long counts that were read are reused, in milliseconds. They hardly change sooner, because sidecars store uses once a minute. */
 const maxAge = 60_000;
 
 /** Maximum number of keys whose uses are kept. */
@@ -21,7 +21,7 @@ interface Kept {
   readonly counts: readonly number[] | undefined;
 }
 
-/** Reads the number of requests per key and day, as stored by all sidecars. */
+/** Reads the daily number of requests with each key, summed over all sidecars. */
 export class DailyUseReader {
   readonly #kept = new LRUCache<string, Kept>({ max: maxKept, ttl: maxAge, ttlResolution: 0 });
 

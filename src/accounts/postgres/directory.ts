@@ -10,7 +10,7 @@ import type { LookupOutcome, Monitor } from './monitor.ts';
 import { toAccount, selectHolders, type HolderRow } from './rows.ts';
 import type { MonotonicMs } from '../../times.ts';
 
-/** The interval of heartbeats. Milliseconds. */
+/** The interval between heartbeats. Milliseconds. */
 const heartbeat = 1_000;
 
 /** What `unannounced_changes()` returns if every change was announced. */
@@ -19,7 +19,7 @@ const noneUnannounced = '0 0';
 /** A hash that no key has. Heartbeats look up this hash. */
 const noHash = '';
 
-/** Milliseconds from one query for keys to the next. Even if many keys are guessed, there are thus at most 200 queries per second. */
+/** Milliseconds from one query for keys to the next. So there are at most 200 queries per second, even if someone guesses many keys. */
 const queryInterval = 5;
 
 export interface PostgresDirectoryOptions extends KeyCacheOptions {
@@ -47,15 +47,15 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #heard = new Set<string>();
   /** The number of the last change seen. */
   #lastChange = 0;
-  /** A text that identifies the changes that were made without a notification. */
+  /** Identifies the changes that were made without a notification. */
   #unannounced = noneUnannounced;
   /** Whether `#lastChange`, `#unannounced` and `#tables` must be read again. */
   #numbersDue = false;
   /** The ids of the tables. A restore in place fires no trigger, but it changes these ids. */
   #tables: string | undefined;
-  /** Whether the last query failed, in which case further errors of queries are not reported. */
+  /** Whether the last query failed, in which case further query errors are not reported. */
   #failing = false;
-  /** Whether it was reported that there is no connection, in which case further failed attempts to connect are not reported. */
+  /** Whether the loss of the connection has been reported. Failed attempts to reconnect are then not reported. */
   #unconnected = false;
   /** Whether the last look-up on this connection failed. */
   #cannotLookUp = false;
@@ -105,7 +105,7 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.has(hash) || this.#unconfirmed(hash) !== undefined;
   }
 
-  /** The entry to use while look-ups fail, for example because a table is locked. A known key thus need not wait for another look-up. */
+  /** The entry to use while look-ups fail, for example because a table is locked, so that known keys need not be looked up again. */
   #unconfirmed(hash: string): Entry | undefined {
     return this.#cannotLookUp ? this.#cache.getStale(hash) : undefined;
   }
@@ -173,7 +173,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   /**
    * Reads the number of the last change. If the number is lower than before, changes were lost. If changes were made without a notification
-   * in the meantime, or if the tables have other ids, any account may have changed.
+   * in the meantime, or if the tables have different ids, any account may have changed.
    */
   async #readNumbers(): Promise<void> {
     this.#numbersDue = false;
@@ -264,7 +264,7 @@ export class PostgresDirectory implements KeyDirectory {
     throw error;
   }
 
-  /** Sends a heartbeat, which also finds changes without a notification. If there is no response, the connection counts as lost. */
+  /** Sends a heartbeat, which also finds changes made without a notification. If there is no response, the connection counts as lost. */
   #beat(): void {
     if (this.#cache.span === undefined) return;
     this.#numbersDue = true;

@@ -58,7 +58,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['57014', 'store_unavailable', 'the database did not respond in time'],
 ];
 
-/** The error for a change that conflicted with another change at every attempt. */
+/** The error for a change that conflicted with another change on every attempt. */
 export function contended(cause: unknown): AccountsError {
   return new AccountsError('store_locked', 'others keep changing the accounts: try again', cause);
 }

@@ -84,7 +84,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
   }
 }
 
-/** The number of accounts. @throws AccountsError also if the database does not respond within seconds */
+/** The number of accounts. @throws AccountsError also if the database does not respond within a few seconds */
 export async function countAccounts(url: string): Promise<number> {
   const text = 'SELECT count(*)::float8 AS count FROM envelope_sidecar.accounts';
   try {
@@ -104,7 +104,7 @@ async function readSchema(pool: Pool): Promise<{ readonly at: number; readonly n
   return { at: done === undefined ? own.length : own.filter((name) => done.has(name)).length, needed: own.length };
 }
 
-/** The names of the migrations done; undefined if the user may not read them. In that case, a later query fails if a table is missing. */
+/** The names of the applied migrations; undefined if the user may not read them. If a table is missing, a later query then fails. */
 async function migrationsDone(pool: Pool): Promise<ReadonlySet<string> | undefined> {
   const [found] = await query<{ exists: boolean }>(
     pool,

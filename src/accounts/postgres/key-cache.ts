@@ -116,7 +116,7 @@ export class KeyCache {
     return this.#isValid(entry?.read) || this.#isValid(this.#unknown.peek(hash));
   }
 
-  /** Whether all cached keys of the account match this version of it. False without a connection, because the cache may be outdated. */
+  /** Whether all of the account's cached keys match this version. False if there is no connection, because the cache may be outdated. */
   serves(account: Account): boolean {
     if (this.#span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
@@ -143,7 +143,7 @@ export class KeyCache {
     return entry.found === 'unavailable' ? [] : this.#lastKnown.differences(entry.found);
   }
 
-  /** Caches that a key does not exist. */
+  /** Records in the cache that a key does not exist. */
   keepUnknown(hash: string, read: Reading): void {
     this.#known.delete(hash);
     this.#unknown.set(hash, read);
@@ -159,7 +159,7 @@ export class KeyCache {
 
   /** Drops the unknown keys, because one of them may have been added to the changed account. */
   dropUnknown(): void {
-    // The time that clearing the cache takes is proportional to its capacity, even if it is empty.
+    // Clearing the cache takes time proportional to its capacity, even if the cache is empty.
     if (this.#unknown.size > 0) this.#unknown.clear();
   }
 

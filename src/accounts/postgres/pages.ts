@@ -7,7 +7,7 @@ import type { Query } from './transaction.ts';
 const accountsAtOnce = 500;
 const keysAtOnce = 2_000;
 
-/** The selected accounts after the id `after`, in the order of ids, in pages. If there is no selection, each account has all its keys. */
+/** Yields the selected accounts after the id `after`, sorted by id, in pages. If there is no selection, each account has all its keys. */
 export async function* pages(run: Query, after = '', selection?: Selection): AsyncIterable<AccountRow[]> {
   const { conditions, values } = buildConditions(selection, 4);
   const text = `

@@ -9,7 +9,7 @@ import { changePool, shortLockTimeout } from './clients.ts';
 const poolSizes = {
   /** Changes that take something away. In an emergency, several operators revoke keys at the same time. */
   urgent: 6,
-  /** Urgent changes once they have met a lock that another transaction holds. */
+  /** Urgent changes after a lock of another transaction has blocked them. */
   blocked: 2,
   /** Other changes to one account, queries for one account, and events of the operators' API. */
   single: 2,

@@ -28,8 +28,8 @@ interface RevokedRow {
 }
 
 /**
- * Reports revoked API keys of all accounts, whoever revoked them, including keys that this sidecar has never looked up. If an older
- * database is restored, the log thus shows which keys had been revoked. This class reads only tables that look-ups also read.
+ * Reports revoked API keys of all accounts, whoever revoked them, including keys that this sidecar has never looked up. If the database is
+ * restored from an older backup, the log thus shows which keys had been revoked. This class reads only tables that look-ups also read.
  */
 export class Revocations {
   readonly #pool: () => Promise<Pool>;

@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 
 // The rights that docs/postgresql.md grants, by table.
 
-/** For a sidecar that only serves merchants. */
+/** The rights of a sidecar that only serves merchants. */
 const serving: readonly (readonly [rights: readonly string[], tables: readonly string[]])[] = [
   [['SELECT'], ['accounts', 'api_keys', 'encryption', 'migrations']],
   [
@@ -12,7 +12,7 @@ const serving: readonly (readonly [rights: readonly string[], tables: readonly s
   ],
 ];
 
-/** For commands, and for sidecars with the operators' API. */
+/** The rights of commands, and of sidecars with the operators' API. */
 const operating: typeof serving = [
   [
     ['SELECT', 'INSERT', 'UPDATE', 'DELETE'],

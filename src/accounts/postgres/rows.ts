@@ -148,7 +148,7 @@ export function toAccount({
   };
 }
 
-/** The versions of the rows of accounts. */
+/** The version of each row that belongs to these accounts. */
 export function readVersions(rows: readonly AccountRow[]): Versions {
   return new Map(
     rows.flatMap(({ account_id: id, version, keys, encryption }) => [

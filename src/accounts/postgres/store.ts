@@ -54,11 +54,11 @@ export class PostgresStore implements Store {
   readonly #announcing = new Announcing();
   readonly #pools: Pools;
   readonly #blocked = new BlockedChanges();
-  /** Events of tokens of accounts wait here rather than for the trail's next position, unless they are urgent. */
+  /** Changes that accounts' tokens ask for take turns here before they compete for the trail's next position, unless they are urgent. */
   readonly #accountsTrail = new OneAtATime();
-  /** Queries of the trail may take long. They run one at a time, so that they leave connections for other work. */
+  /** Queries of the trail may take a long time. They run one at a time, so that they leave connections for other work. */
   readonly #trailTurns = new OneAtATime();
-  /** Queries of daily uses may take long, too, so they also run one at a time. */
+  /** Queries of daily uses run one at a time for the same reason. */
   readonly #useTurns = new OneAtATime();
   readonly #uses = new DailyUseReader();
   readonly #withoutKeys = new BatchLoader(async (ids) => {
@@ -196,7 +196,8 @@ export class PostgresStore implements Store {
   }
 
   async close(): Promise<void> {
-    // The pools stay open until all transactions have ended, because one that waits for a locked row has no connection and will need one.
+    // The pools stay open until all transactions have ended, because a transaction that waits for a locked row holds no connection in the
+    // meantime and will need one again.
     while (this.#open.size > 0) await Promise.allSettled(this.#open);
     await this.#pools.end();
   }
@@ -260,12 +261,12 @@ interface LockedAccounts {
 }
 
 /**
- * Locks accounts against other changes and reads them. The lock covers only rows of the table of accounts and does not conflict with the
- * locks that foreign keys take. A sidecar's role, which may record uses, thus cannot delay it.
+ * Locks accounts against other changes and reads them. The lock covers only rows of the accounts table and does not conflict with the locks
+ * that foreign keys take, so a role that may only record uses cannot delay it.
  */
 async function lockAccounts(run: Query, ids: readonly string[], key = ''): Promise<LockedAccounts> {
   // The accounts are read by a separate statement, which sees changes that were committed while the first statement waited for the lock.
-  // Rows are locked in the order of ids, to avoid deadlocks.
+  // Rows are locked in order of their ids, to avoid deadlocks.
   await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE', [
     ids,
   ]);
@@ -275,8 +276,8 @@ async function lockAccounts(run: Query, ids: readonly string[], key = ''): Promi
 }
 
 /**
- * Claims an idempotency key for this transaction; returns undefined if the key was free, otherwise its receipt. Waits for another
- * transaction that is claiming the same key.
+ * Claims an idempotency key for this transaction; returns undefined if the key was free, otherwise its receipt. Waits if another
+ * transaction is claiming the same key.
  */
 async function claim(run: Query, idempotencyKey: IdempotencyKey): Promise<string | undefined> {
   await run(

@@ -21,8 +21,8 @@ const attempts = 1_000;
 const patientAttempts = 50;
 
 /**
- * The average pause between attempts, in milliseconds. There may be any number of tokens of accounts, in several sidecars. Without pauses,
- * a revocation by an operator would compete with all of their changes at each position.
+ * The average pause between attempts, in milliseconds. Any number of account tokens may make changes, through several sidecars. Without
+ * pauses, an operator's revocation would compete with all of these changes for each position.
  */
 export function pauseFor({ ofAccount = false, urgent = false }: Hints): number {
   if (!ofAccount) return 0;
@@ -145,7 +145,7 @@ export async function chainOlder(
   return events === 0 ? [] : record(run, [{ ...begun, details: { events } }], options);
 }
 
-/** The events of the previous version that are not chained, as lines that do not belong to a chain. */
+/** The events that the previous version wrote and that are not chained yet, as lines outside the chain. */
 export async function* olderLines(run: Query): AsyncIterable<Line> {
   for await (const found of olderEvents(run)) {
     for (const { at, ...event } of found)

@@ -25,7 +25,7 @@ const lockPause = 400;
 const announcePatience = '300ms';
 const unannouncedTime = 10_000;
 
-/** Whether changes are announced. All changes in the same database share this state. */
+/** Whether changes are announced. All changes to the same database share this state. */
 export class Announcing {
   #pause: NodeJS.Timeout | undefined;
 
@@ -76,7 +76,7 @@ export interface Work<Made, Result> {
 interface Patience {
   /** How long one attempt waits for the accounts' locks, in milliseconds. Default: the lock timeout of the pool's connections. */
   readonly lockTimeout?: number;
-  /** Whether there may be another attempt. Default: for `lockAttempts` attempts. */
+  /** Whether there may be another attempt. Default: until `lockAttempts` attempts have been made. */
   readonly mayRetry?: () => boolean;
 }
 
@@ -158,7 +158,7 @@ async function once<Made, Result>(
       ...(announced ? [] : [`SET LOCAL envelope_sidecar.unannounced = 'on'`]),
       ...(quickly === undefined ? [] : [`SET LOCAL lock_timeout = '${quickly}ms'`]),
     ];
-    // The level is set explicitly, because changes that wait for each other here would fail at a stricter default level.
+    // The isolation level is set explicitly, because changes that wait for each other here would fail at a stricter default level.
     await run(['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings].join('; '));
     const made = await work.run(run);
     // The id is null if nothing was written, in which case a lost response does not matter. From here on, the transaction may wait longer
@@ -186,7 +186,7 @@ async function once<Made, Result>(
   return commit.result;
 }
 
-/** Queries on another connection whether a commit succeeded after the response to it was lost. */
+/** Finds out, on another connection, whether a commit succeeded although the response to it was lost. */
 async function wasCommitted<Result>(
   pool: Pool,
   work: Pick<Work<never, Result>, 'isStored'>,

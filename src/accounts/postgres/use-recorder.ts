@@ -26,8 +26,8 @@ const writesBetweenDeletions = 60;
 
 /**
  * Records when keys and previous credentials were last used, and counts the requests with each key by hour. Everything is written once a
- * minute, but a time is written only if no other sidecar has written one within the last minute. A key in use thus causes two writes per
- * minute, however many requests use it.
+ * minute, but a time is written only if no other sidecar has written one within the last minute. A key in use thus causes only two writes
+ * per minute, however many requests are sent with it.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
@@ -123,9 +123,9 @@ function environmentIn(id: string): object {
   return { account_id, environment };
 }
 
-// Rows are written in the order of their keys, so that concurrent writes by several sidecars cannot deadlock. Removed keys and accounts are
-// left out. No use is stored with a time later than the database's, because a use that a sidecar's wrong clock puts in the future would
-// remain the last one.
+// Rows are written sorted by key, so that concurrent writes by several sidecars cannot deadlock. Removed keys and accounts are left out. No
+// use is stored with a time later than the database's, because a use with a future time, from a sidecar whose clock is wrong, would remain
+// the last one.
 const writeKeys = `
   INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
   SELECT key_id, least(given.used_at, now())

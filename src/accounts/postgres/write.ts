@@ -5,7 +5,7 @@ import { LostRace, type Query } from './transaction.ts';
 /** A row to be written. Times are in RFC 3339 format. */
 type Row = Readonly<Record<string, string | boolean | null>>;
 
-/** Rows of one table, each with its primary key, in the order of insertion. */
+/** Rows of one table, each with its primary key, in the order in which they are inserted. */
 type Rows = readonly (readonly [key: string, row: Row])[];
 
 interface Table {
@@ -81,10 +81,10 @@ export function rowName(table: string, key: string): string {
 }
 
 /**
- * Replaces the rows of `before` with those of `after`. Rows that are equal are not written.
+ * Replaces the rows of `before` with the rows of `after`. Rows that are equal are not written.
  *
  * @param versions the versions of the rows of `before`
- * @throws LostRace if a row to be written has another version by now, because it was changed in SQL after it was read
+ * @throws LostRace if a row to be written no longer has its version, because it was changed in SQL after it was read
  */
 export async function writeAccounts(
   query: Query,
@@ -94,7 +94,7 @@ export async function writeAccounts(
 ): Promise<void> {
   const changes = tables.map((table) => {
     const old = new Map(collectRows(table, before));
-    // This is not a map by key, so that a duplicate key is not lost here but refused by the database.
+    // This is a list, because a map would drop a duplicate key, which the database must refuse.
     const wanted = collectRows(table, after);
     const wantedKeys = new Set(wanted.map(([key]) => key));
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
@@ -117,7 +117,7 @@ export async function writeAccounts(
 
 /**
  * Keeps the recorded use of a grace period if only the end of the grace period was changed. A recorded use belongs to the grace period that
- * ends at its `until`, so its `until` is changed, too.
+ * ends at its `until`, so `until` is changed as well.
  */
 async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, updated: Rows): Promise<void> {
   const moved = updated.flatMap(([key, row]) => {
@@ -166,13 +166,13 @@ const update: Statement = (table, given, columns) => `
 const remove: Statement = (table, given) => `
   DELETE FROM envelope_sidecar.${table.name} AS stored USING ${given} WHERE ${isAsRead(table)} RETURNING true`;
 
-/** The condition that a row is the given one and was not changed after it was read. Each change gives a row another `xmin`. */
+/** The condition that a row is the given one and was not changed after it was read. Each change gives a row a new `xmin`. */
 function isAsRead({ key }: Table): string {
   const sameKey = key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
   return `${sameKey} AND stored.xmin::text = ($2::text[])[given.ordinality]`;
 }
 
-/** Deletes the keys of removed accounts that were not read because there were too many. */
+/** Deletes those keys of removed accounts that were not read because there were too many of them. */
 export async function removeUnreadKeys(
   query: Query,
   accounts: readonly string[],

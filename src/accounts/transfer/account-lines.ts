@@ -19,8 +19,8 @@ export interface AccountLine {
 }
 
 /**
- * Reads accounts from NDJSON: one account per line, with the same members as in the accounts file. References to other files and to the
- * environment are not followed.
+ * Reads accounts from NDJSON: one account per line, with the same members as in the accounts file. References to other files and to
+ * environment variables are not followed.
  */
 export async function* ndjsonAccounts(
   lines: AsyncIterable<string | undefined>,

@@ -6,7 +6,7 @@ export type CsvRecord =
   /** `isLast` is true if no further record can be read, because it is not known where the next one starts. */
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
-/** Maximum number of cells of a record, and of characters of a cell. */
+/** Maximum number of cells in a record, and of characters in a cell. */
 const maxCells = 1_000;
 const maxCellLength = 16_384;
 
@@ -24,8 +24,8 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
       return;
     }
     begun.parts.push(text);
-    // Only the quotes of this line are counted. If a quote is never closed, counting those of the whole record again for each line would
-    // take quadratic time.
+    // Only the quotes of this line are counted. If a quote is never closed, counting the quotes of the whole record again for each line
+    // would take quadratic time.
     const isOpen = text.split('"').length % 2 === (begun.parts.length === 1 ? 0 : 1);
     if (isOpen) continue;
     const record = begun.parts.join('\n');

@@ -81,7 +81,7 @@ export class Importer {
   }
 
   /**
-   * For each account with more keys than a change reads: the stored version, with up to one key more than the given account has, which is
+   * For each account with more keys than a change reads: the stored version, with at most one more key than the given account has, which is
    * enough to compare the two.
    */
   async #readLong(accounts: readonly StoredAccount[]): Promise<ReadonlyMap<string, StoredAccount>> {

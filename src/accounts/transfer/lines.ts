@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 
-/** Maximum number of characters of a line, and of a CSV record of several lines. This is enough for 5,000 keys with the longest names. */
+/** Maximum number of characters in a line, or in a CSV record of several lines. This is enough for 5,000 keys with the longest names. */
 export const maxLineLength = 4_194_304;
 
 /** The problem that is reported for a longer line or record. */

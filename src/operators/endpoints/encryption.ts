@@ -55,7 +55,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     }),
     response: { status: 201, view: 'EnabledEncryption' },
     makesSecret: true,
-    // Urgent, because the replaced credentials may have leaked.
+    // This is urgent, because the replaced credentials may have leaked.
     urgent: true,
     run: ({ operations }, { account, environment, encoding, grace, replace }, caller) =>
       operations.enableEncryption(account, environment, { encoding, grace, replace }, caller),

@@ -44,7 +44,7 @@ export const sealEndpoint = endpoint({
     const codec = chooseCodec(found, environment, now);
     if (body === undefined) throw empty();
     // All bodies for test are charged to one owner, which may hold only half of the budget, so they never keep out bodies for live. In
-    // live, the bodies of one account cannot keep out those of another account.
+    // live, the bodies of one account cannot keep out the bodies of another account.
     const owner = environment === 'live' ? ownerOf(token) : environment;
     return new SealedBody(await sealed(body, codec.stream(), parts, owner, left), codec.fingerprint);
   },
@@ -66,8 +66,8 @@ function chooseCodec(
 }
 
 /**
- * Seals a body as it arrives, and returns its envelope. Each piece is charged to the owner before it is sealed, until `left` aborts or
- * sealing fails.
+ * Seals a body as it arrives, and returns its envelope. Each piece is charged to the owner before it is sealed, and stays charged until
+ * `left` aborts or sealing fails.
  */
 async function sealed(
   body: Readable,
