@@ -19,7 +19,7 @@ export interface EncryptionOn<Codec = EnvelopeCodec> {
   readonly grace: Grace<Codec> | undefined;
 }
 
-/** Encryption was disabled with a grace period: both plaintext and envelopes sealed with the previous credentials are accepted. */
+/** Encryption was disabled with a grace period, during which plaintext and envelopes sealed with the previous credentials are accepted. */
 interface EncryptionEnding<Codec> {
   readonly type: 'ending';
   readonly previous: Codec;

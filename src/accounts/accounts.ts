@@ -8,7 +8,7 @@ import type { EpochMs } from '../times.ts';
 
 /** The accounts of a running sidecar, in a file or in a database. */
 export interface Accounts {
-  /** Looks up the keys of requests. */
+  /** Looks up the API keys that requests carry. */
   readonly directory: KeyDirectory;
   /** Carries out operators' queries and changes. */
   readonly operations: RemoteOperations;
@@ -29,7 +29,7 @@ export interface Accounts {
   close(): Promise<void>;
 }
 
-/** An account without its keys, of which there may be thousands. */
+/** An account without its keys, because there may be thousands of them. */
 export type AccountWithoutKeys = Omit<Account, 'keys'>;
 
 /** The connection of a running sidecar to its database. */

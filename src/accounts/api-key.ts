@@ -22,8 +22,8 @@ export interface ApiKey {
   /** From this time on, the key is refused. Undefined if it does not expire. */
   readonly expiresAt: EpochMs | undefined;
   /**
-   * When the key was revoked. A revoked key is refused even if this time is in the future, so that a sidecar with a slow clock refuses the
-   * key at once, too.
+   * When the key was revoked. A revoked key is refused even if this time is in the future, so that a sidecar whose clock is slow also
+   * refuses the key at once.
    */
   readonly revokedAt: EpochMs | undefined;
 }

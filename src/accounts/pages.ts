@@ -35,7 +35,7 @@ export class Problems {
  * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are never split between
  * pages, so a full page grows until the next account begins.
  *
- * @param size the number of items at which a page is full; a page of large items is full earlier
+ * @param size the number of items at which a page is full; a page of large items is full sooner
  * @param account the name of the member that holds the id of an item's account
  */
 export async function accountsPage<Member extends string, Item extends Readonly<Record<Member, string>>>(

@@ -88,7 +88,7 @@ export class Queries {
 
   async #revokedBy(account: string, { id, revokedAt }: StoredKey): Promise<string | null> {
     if (revokedAt === undefined) return null;
-    // Events that cannot be read are skipped, because a problem of the trail must not prevent the key from being shown.
+    // Events that cannot be read are skipped, because a problem in the trail must not prevent the key from being shown.
     for await (const { action, actor, details } of this.store.events({ account, since: revokedAt }, () => {})) {
       if (action === 'key_revoked' && details['key'] === id) return actor;
     }

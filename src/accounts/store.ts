@@ -44,7 +44,7 @@ export interface Store {
    * Changes the accounts with these ids atomically: all or none are changed, and no other change comes between reading and writing.
    *
    * `decide` gets the existing accounts by id and returns whole accounts to be written. It may only return accounts with these ids. An
-   * error that it throws aborts the change and is rethrown. It must be pure except for randomness, because it is called again if the
+   * error that it throws aborts the change and is rethrown. `decide` must be pure except for randomness, because it is called again if the
    * attempt conflicts with another change, including a change made by hand. Only its last result counts.
    *
    * If a change was already made with the same idempotency key, `decide` is not called, and the receipt of that change is returned. The
@@ -74,7 +74,7 @@ export interface Store {
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
-  /** The lines of the trail after a position, byte for byte, followed by the previous version's lines that are not chained. */
+  /** The lines of the trail after a position, byte for byte, then the lines that the previous version wrote and that are not chained. */
   trail(after?: number): AsyncIterable<Line>;
 
   /** Releases connections and files. The store must not be used afterwards. */

@@ -22,9 +22,9 @@ export function isWrapped(text: string): boolean {
 }
 
 /**
- * Wraps key material before it is stored and unwraps it afterwards. A wrapped string is `sealed:v1:` and the base64url of nonce, ciphertext
- * and tag of AES-256-GCM. The place is authenticated, so that the string cannot be unwrapped elsewhere. Nonces are random, which is safe
- * for 2³² strings per master key (NIST SP 800-38D §8.3).
+ * Wraps key material before it is stored and unwraps it afterwards. A wrapped string consists of `sealed:v1:` and the base64url of the
+ * nonce, ciphertext and tag of AES-256-GCM. The place is authenticated, so that the string cannot be unwrapped elsewhere. Nonces are
+ * random, which is safe for 2³² strings per master key (NIST SP 800-38D §8.3).
  */
 export class Vault {
   readonly #keys: Readonly<Record<EnvironmentName, readonly MasterKey[] | undefined>> | AccountsError;

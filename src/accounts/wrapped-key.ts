@@ -3,7 +3,7 @@ import { readMembers } from '../input/json.ts';
 
 const marker = 'kms:v1:';
 
-/** A master key that a KMS has wrapped. Its line contains these members as JSON. They contain no secrets. */
+/** A master key that a KMS has wrapped. The line with the key contains these members as JSON. They contain no secrets. */
 export interface WrappedKey {
   /** The KMS's name for the key with which it wrapped the master key. */
   readonly key_id: string;

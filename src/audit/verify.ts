@@ -162,8 +162,8 @@ function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly 
   const isBehind = ties.prev === before.hash;
   if (ties.position === position) {
     if (isBehind) return [];
-    // This line does not continue the previous line. If this line fits the next line, the previous line is the one that was changed, unless
-    // the previous line is signed.
+    // This line is not chained to the previous line. If the next line is chained to this one, the previous line is the one that was
+    // changed, unless the previous line is signed.
     const isSecondWhole = next === undefined || isCovered;
     return isSecondWhole && position > 1 && before.ties?.sig === undefined ? ['changed', position - 1] : ['changed'];
   }

@@ -5,7 +5,8 @@ import { begin } from './start.ts';
 
 /**
  * Runs the command that `args` names (without the program's own name) and returns the process's exit code: 0 for success, 2 for wrong
- * usage, 78 for an invalid configuration, 1 for any other failure. When it resolves, all output has been written, so the process may exit.
+ * usage, 78 for an invalid configuration, 1 for any other failure. When the promise resolves, all output has been written, so the process
+ * may exit.
  */
 export async function run(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;

@@ -10,7 +10,7 @@ import { exitCodes, type CliIo } from './io.ts';
 import { members } from './table.ts';
 
 // Commands for a running sidecar, whose address is read from its configuration. The sidecar must run on the same machine and as the same
-// user. The commands throw CommandFailed if the sidecar cannot be reached or refuses.
+// user. The commands throw CommandFailed if the sidecar cannot be reached or refuses the command.
 
 interface Options {
   readonly config: string;

@@ -85,7 +85,7 @@ function checkCertificate(
   try {
     nodeTls().createSecureContext({ cert: tls.cert, key: tls.key });
   } catch (error) {
-    // A certificate may parse and still be too weak for a listener. Without this check, the listener would fail only when it is used.
+    // A certificate may parse and still be too weak for a listener. Without this check, nobody would notice until it is used.
     file.report([...path, 'cert'], `OpenSSL rejects it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
   }
 }

@@ -52,8 +52,8 @@ export class FileStates {
   /**
    * Applies the valid files of a reload. If a file is invalid, its previous content stays in force.
    *
-   * @param apply puts a configuration in force, or throws and leaves the current one in force
-   * @returns the digests of the files whose content in force has changed
+   * @param apply puts a configuration into effect, or throws and keeps the current one
+   * @returns the digests of the applied files whose content has changed
    */
   take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
@@ -102,9 +102,9 @@ export class FileStates {
 }
 
 /**
- * Refuses the new accounts if an account that works now would stop working because its sealed credentials no longer open. A wrong master
- * key, or a file that was put together from two files, must not stop merchants. Settings that name a different store are refused together
- * with that store's accounts.
+ * Refuses the new accounts if an account that works now would stop working because its sealed credentials can no longer be opened. A wrong
+ * master key, or a file that was put together from two files, must not stop merchants. Settings that name a different store are refused
+ * together with that store's accounts.
  */
 function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;

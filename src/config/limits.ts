@@ -3,7 +3,7 @@ import { rate, timeLimit } from './value-types.ts';
 
 /**
  * The only description of a setting. The schema, the documentation, `GET /configuration` and the list of settings that need a restart are
- * generated from it. A new setting needs a row here, and code that enforces it.
+ * derived from it. A new setting needs a row here, and code that enforces it.
  */
 export interface Setting<T = unknown> {
   readonly type: ValueType<T> | WholeNumber;

@@ -20,7 +20,7 @@ const deadline = 300_000;
 interface LoadOptions {
   /** Called on this thread if master keys are locked. The files are then read again. Without `unwrap`, the keys stay locked. */
   readonly unwrap?: UnwrapKeys;
-  /** A first attempt at the same task that has already begun. */
+  /** A first attempt at the same task, which has already begun. */
   readonly first?: FirstReading;
   /** The thread to use. Default: a thread that ends as soon as it is idle. */
   readonly thread?: LoadThread;

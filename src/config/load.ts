@@ -27,7 +27,7 @@ export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity):
   return combine(loadFiles(path, env, undefined, [], unopened));
 }
 
-/** How to report sealed credentials that the master key does not open although it opens others. */
+/** How to report sealed credentials that the master key cannot open although it opens others. */
 type UnopenedSeverity = 'warning' | 'problem';
 
 /**
@@ -74,12 +74,12 @@ export function loadFiles(
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
 }
 
-/** With this many accounts, a change to the file takes about a second. */
+/** The number of accounts with which a change to the file takes about a second. */
 const maxAccounts = 1_000;
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
-  /** Set even if other members are invalid; undefined if the file does not tell which store to use. */
+  /** Set even if other members are invalid; undefined if the file does not say which store to use. */
   readonly store: StoreSettings | undefined;
   /** Set even if other members are invalid. */
   readonly kms: KmsSettings | undefined;

@@ -4,7 +4,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The two files of a configuration. If one of them names another file, that file counts as a part of it. */
+/** The two files of a configuration. Any other file that they name counts as a part of the one that names it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
 export type ConfigFile = (typeof configFiles)[number];
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { problemWithFile } from '../yaml/file-problem.ts';
 import type { ReloadedFiles } from './loaded.ts';
 
-/** How many files and sockets the sidecar needs for itself: to listen, for its log, stores and threads, and for operators' and admin connections. */
+/** How many files and sockets the sidecar itself needs: for listeners, log, stores, threads, and operators' and admin connections. */
 const reserved = 320;
 
 /**

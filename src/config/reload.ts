@@ -47,7 +47,7 @@ interface ReloaderOptions {
   readonly log: Logger;
 }
 
-/** Watches and polls the files of the configuration. Another thread reads and validates them; `apply` puts them in force. */
+/** Watches and polls the files of the configuration. Another thread reads and validates them; `apply` puts them into effect. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #watched = new Map<string, WatchedPath>();

@@ -150,7 +150,7 @@ export function sidecarSchema(values: Values) {
   });
 }
 
-/** The members of every listener that say where it listens. */
+/** The members that all listeners have in common, which say where to listen. */
 function endpoint({ value }: Values, host: string, port: number, note = '') {
   return {
     host: value(address).prefault(host).describe(`Address to listen on.${note}`),

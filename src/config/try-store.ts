@@ -39,7 +39,7 @@ function digestOf(store: StoreSettings): string {
   return sha256Hex(JSON.stringify([store.type, store.type === 'file' ? store.file : store.url, keys]));
 }
 
-/** The file, or the database regardless of the user who connects to it. */
+/** Where a store is: its file, or its database regardless of the user who connects to it. */
 function placeOf(store: StoreSettings): string {
   if (store.type === 'file') return store.file;
   const { host, pathname, searchParams } = new URL(store.url);
@@ -86,8 +86,8 @@ export async function tryStore(
 }
 
 /**
- * Refuses an empty store, in which no key would work. The store is not tried again automatically: its first accounts may be part of a copy,
- * and only the person who makes the copy knows when it is complete.
+ * Refuses an empty store, in which no key would work. The store is not tried again automatically, because its first accounts may be part of
+ * a copy, and only the person who makes the copy knows when it is complete.
  */
 function isEmpty(store: StoreSettings): RefusedStore {
   const type = store.type === 'file' ? 'file' : 'database';

@@ -30,7 +30,7 @@ const [deadlineExceeded, internal, unavailable] = [4, 13, 14] as const;
 /** The longest response, in bytes. Annotations take up at most 32 KiB of it. */
 const maxResponse = 131_072;
 
-/** The number of bytes before a message. They state whether the message is compressed, and its length. */
+/** The number of bytes before a message. These bytes state whether the message is compressed, and its length. */
 const prefixLength = 5;
 
 /** The wire type of strings, bytes and messages. The KMS messages have no fields of other types. */

@@ -31,7 +31,7 @@ export interface Parts {
   readonly sidecar: () => SidecarState;
 }
 
-/** The context of a request, without its input. All members except `check` are plain data, so that they can be sent to a thread. */
+/** The context of a request, without its input. All members except `check` are plain data, so that they can be sent to another thread. */
 export interface Caller extends ChangeRequest {
   /** The token of the request. */
   readonly token: OperatorsToken;

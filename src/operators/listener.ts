@@ -98,7 +98,7 @@ export interface OperatorsApi {
   readonly close: () => Promise<void>;
 }
 
-/** Milliseconds that a closing listener waits for requests in progress. It waits because a new key is shown only in the response. */
+/** Milliseconds that a closing listener waits for requests in progress, because a new key is shown only in the response. */
 const closingPatience = 5_000;
 
 /** Creates the listener of the operators' API. */

@@ -9,7 +9,7 @@ const sessionLength = 8 * 3_600_000;
 /** How long a session may be idle before it ends, in milliseconds. */
 const idleTime = 30 * 60_000;
 
-/** Maximum number of sessions per token. If a token begins one more, its oldest session ends. */
+/** Maximum number of sessions per token. If one more is begun with a token, the token's oldest session ends. */
 const maxOfToken = 100;
 
 /**

@@ -2,10 +2,10 @@ import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-erro
 import type { OperatorsToken } from '../config/config.ts';
 import { ApiProblem } from './problems.ts';
 
-/** Maximum length of a body in bytes. No request of the API needs more, except `seal`. */
+/** Maximum length of a body in bytes. Only `seal` needs more. */
 export const bodyLimit = 16_384;
 
-/** Errors that concern the whole store. Their messages name files, other accounts and variables. */
+/** Errors that concern the whole store. Their messages may name files, other accounts and variables. */
 const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
   'store_changed',
   'store_invalid',

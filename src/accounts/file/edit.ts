@@ -148,8 +148,8 @@ interface Span {
 }
 
 /**
- * The position of an item, without the comments before and after it. The parser attaches trailing comments to the innermost last node,
- * however deeply nested. They are detached from that node, because the text outside the item keeps them.
+ * The position of an item, without the comments before and after it. The parser attaches trailing comments to the last node inside the
+ * item, however deeply nested. They are detached from that node, because the text outside the item keeps them.
  */
 function findSpan(text: string, item: unknown): Span {
   if (!hasRange(item)) throw new Error('an item that was read has no position');

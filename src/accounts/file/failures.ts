@@ -14,7 +14,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
 };
 
 /**
- * Turns the error of an operation on an accounts file into one that explains it to the operator. An unknown error is returned unchanged.
+ * Turns an error from an operation on an accounts file into one that tells the operator the cause. Returns unknown errors unchanged.
  *
  * @param name the name of the file
  */

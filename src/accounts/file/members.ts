@@ -2,7 +2,7 @@ import { environmentNames } from '../api-key.ts';
 import { rfc3339 } from '../../input/value-types.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
 
-/** A value of the accounts file. Undefined members are not written. */
+/** A value in the accounts file. Undefined members are not written. */
 export type Plain = string | boolean | readonly Members[] | Members;
 export interface Members {
   readonly [name: string]: Plain | undefined;

@@ -36,8 +36,8 @@ interface Placed {
 }
 
 /**
- * Reads the accounts in a file, in the order of the file. Mistakes are reported to `file`, and an account with a mistake is left out.
- * Wrapped strings stay wrapped.
+ * Reads the accounts in a file, in the same order. Mistakes are reported to `file`, and an account with a mistake is left out. Wrapped
+ * strings stay wrapped.
  *
  * If only some of the wrapped strings can be unwrapped, each failure is by default only a warning, because it affects a single account.
  *

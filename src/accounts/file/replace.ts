@@ -51,10 +51,7 @@ export function replaceFile(path: string, text: string, version: string, compani
   return true;
 }
 
-/**
- * The temporary path of a file's new text. There is only one writer at a time, so the name can be fixed, and crashes leave at most one
- * file.
- */
+/** The temporary path of a file's new text. The name is fixed, so crashes leave at most one file. There is only one writer at a time. */
 function createTemporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }

@@ -228,7 +228,7 @@ export class FileStore implements Store {
       }
       if (written) this.#contents.know(content);
       if (!written) trail.appendFailure(appended);
-      // If a symbolic link leads to another file by now, the change must be made in that file, too.
+      // If the symbolic link points to another file by now, the change must be made in that file as well.
       return written && this.#target() === path ? appended : undefined;
     };
   }

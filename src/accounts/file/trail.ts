@@ -58,7 +58,7 @@ export class Trail {
     });
   }
 
-  /** Records that the change announced by these events was not made. If this fails, too, the trail is as it would be after a crash. */
+  /** Records that the change announced by these events was not made. If this fails as well, the trail is as it would be after a crash. */
   appendFailure(appended: readonly AppendedEvent[]): void {
     const [first] = appended;
     if (first === undefined) return;

@@ -3,7 +3,7 @@ import type { EnableOptions } from '../changes.ts';
 import { findRequest, type OperationCall } from '../operations-rpc.ts';
 import type { Hints } from '../store.ts';
 
-/** Whether an operation may stop the use of a leaked key, or is a query that tells whether such a change has taken effect. */
+/** Whether an operation is urgent: it may stop the use of a leaked key, or it tells whether a change that does so has taken effect. */
 export function isUrgent(call: OperationCall): boolean {
   const {
     name,

@@ -15,7 +15,7 @@ if (!options.isUrgent && process.platform === 'linux') setPriority(constants.pri
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
-/** Stands in for the request's own `check`, which is a function of the main thread and cannot be sent to this one. */
+/** Stands in for the request's own `check`, which is a function of the main thread and cannot be sent to this thread. */
 function check(): void {
   if (Atomics.load(options.withdrawn, 0) !== 0)
     throw new AccountsError('store_changed', 'the change is no longer permitted');

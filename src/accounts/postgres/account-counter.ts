@@ -65,7 +65,7 @@ export class AccountCounter {
   }
 }
 
-/** Counts accounts by the environments in which they encrypt. The last row counts the accounts that encrypt in none. */
+/** Counts accounts by the environments in which they encrypt. The last row counts the accounts that encrypt in neither environment. */
 const countAccounts = `
   WITH encrypting AS (
     SELECT test, live, count(*) AS count

@@ -24,7 +24,7 @@ import { queryOn } from './transaction.ts';
 import { UseRecorder } from './use-recorder.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
-/** How long `close` waits for the uses that are still in memory to be written. Milliseconds. */
+/** How long `close` waits for the uses that are still in memory to be written, in milliseconds. */
 const lastWrite = 2_000;
 
 /** The number of accounts whose credentials are unwrapped to test the master key. */
@@ -40,7 +40,7 @@ export interface PostgresSettings {
   readonly auditKeys: readonly KeyObject[];
   /** Maximum number of API keys cached. */
   readonly cache: number;
-  /** How long cached keys can be used while the database is unreachable. Milliseconds. */
+  /** How long cached keys can be used while the database is unreachable, in milliseconds. */
   readonly staleFor: number;
   /** As in `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;

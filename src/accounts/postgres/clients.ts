@@ -18,27 +18,27 @@ const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 /** The timeouts of changes, which are longer because changes may be large and are less urgent than look-ups. */
 const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
-/** How long a change waits for other changes to commit. Milliseconds. */
+/** How long a change waits for other changes to commit, in milliseconds. */
 export const lockTimeout = 5_000;
 
-/** How long a migration waits for a lock on a table. While it waits, all changes to the table wait behind it. Milliseconds. */
+/** How long a migration waits for a lock on a table, in milliseconds. In the meantime, all changes to the table wait behind it. */
 const migrationLockTimeout = 500;
 
 /**
- * How long a change waits for another change to the same accounts before it releases its connection and is tried again later. In the
- * meantime, other work can use the connection. Milliseconds.
+ * How long a change waits for another change to the same accounts, in milliseconds. After that, it releases its connection, which other
+ * work can then use, and is tried again later.
  */
 export const shortLockTimeout = 100;
 
 /**
- * How long the first attempt of an urgent change waits for another change to the same account. It is short, because other urgent changes
- * need the connection. Milliseconds.
+ * How long the first attempt of an urgent change waits for another change to the same account, in milliseconds. The wait is short, because
+ * other urgent changes need the connection.
  */
 export const urgentLockTimeout = 10;
 
 /**
- * How long a transaction may be idle. This is shorter than `lockTimeout`, because a sidecar that hangs in a change must not keep other
- * sidecars from revoking a key of the same account. Milliseconds.
+ * How long a transaction may be idle, in milliseconds. This is shorter than `lockTimeout`, because a sidecar that hangs in a change must
+ * not keep other sidecars from revoking a key of the same account.
  */
 const idleInTransaction = 3_000;
 

@@ -15,14 +15,14 @@ const firstPause = 100;
 const maxPause = 5_000;
 
 /**
- * How long the database may take to add a listener, in milliseconds: at the first attempt, and the maximum. The limit doubles with each
- * attempt. To add a listener, the database reads its whole queue of notifications, which any role may fill, and does not stop when the
- * client gives up. Attempts that are given up too early would therefore pile up in the database.
+ * How long the database may take to add a listener, in milliseconds: the first limit, and the highest. The limit doubles with each attempt.
+ * To add a listener, the database reads its whole queue of notifications, which any role may fill, and does not stop when the client gives
+ * up. Attempts that are given up too early would therefore pile up in the database.
  */
 const firstPatience = 2_000;
 const maxPatience = 60_000;
 
-/** How long a look-up waits for a connection that is being opened. Milliseconds. */
+/** How long a look-up waits for a connection that is being opened, in milliseconds. */
 const lookUpPatience = 2_000;
 
 /** The events of a connection. */

@@ -8,14 +8,14 @@ const hour = 3_600_000;
 /** Maximum number of keys in one statement. Each key may have 720 rows, and other queries wait until the statement ends. */
 const page = 50;
 
-/** How long counts that were read are reused, in milliseconds. They hardly change sooner, because sidecars store uses once a minute. */
+/** For how many milliseconds counts are reused. They hardly change sooner, because sidecars store uses only once a minute. */
 const maxAge = 60_000;
 
 /** Maximum number of keys whose uses are kept. */
 const maxKept = 10_000;
 
 interface Kept {
-  /** The end of the last day. Epoch milliseconds. */
+  /** The end of the last day, in epoch milliseconds. */
   readonly end: number;
   /** Requests per day; undefined if there were none. */
   readonly counts: readonly number[] | undefined;

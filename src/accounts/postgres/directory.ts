@@ -10,7 +10,7 @@ import type { LookupOutcome, Monitor } from './monitor.ts';
 import { toAccount, selectHolders, type HolderRow } from './rows.ts';
 import type { MonotonicMs } from '../../times.ts';
 
-/** The interval between heartbeats. Milliseconds. */
+/** The interval between heartbeats, in milliseconds. */
 const heartbeat = 1_000;
 
 /** What `unannounced_changes()` returns if every change was announced. */
@@ -76,7 +76,7 @@ export class PostgresDirectory implements KeyDirectory {
     });
   }
 
-  /** Connects; resolves when the first attempt has succeeded or failed. From then on a lost connection is reopened. */
+  /** Connects; resolves when the first attempt has succeeded or failed. From then on, a lost connection is reopened. */
   async open(): Promise<void> {
     this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
     await this.#connection.open();

@@ -16,14 +16,14 @@ import { query } from './transaction.ts';
 export interface Inspection {
   /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
   readonly missingRights: readonly string[];
-  /** Whether the user may not add accounts but can use up all connections of the server. */
+  /** True if the user may not add accounts but can use up all connections of the server. */
   readonly isUnlimited: boolean;
   /** Why some changes cannot be made even though the user has the rights; undefined if there is no obstacle. */
   readonly obstacle: string | undefined;
   readonly isEmpty: boolean;
   /** Accounts that have credentials, chosen at random, without their keys. */
   readonly sample: readonly StoredAccount[];
-  /** Rows of the sample that cannot be read. */
+  /** The errors for rows of the sample that cannot be read. */
   readonly unreadable: readonly AccountsError[];
 }
 

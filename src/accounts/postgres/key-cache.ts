@@ -22,8 +22,9 @@ export interface Reading {
 }
 
 /**
- * A cached key must be looked up again after this time, in case a change was not announced, for example because no trigger ran. A key in
- * use is looked up again after only half of this time, so that requests can use the old entry in the meantime. Milliseconds.
+ * How long a cached key can be used before it must be looked up again, in milliseconds. The limit is needed in case a change was not
+ * announced, for example because no trigger ran. A key in use is looked up again after only half of this time, so that requests can use the
+ * old entry in the meantime.
  */
 const maxAge = 60_000;
 
@@ -38,7 +39,7 @@ export interface Entry {
 export interface KeyCacheOptions {
   /** Maximum number of API keys that are cached. The same number of unknown keys may be cached in addition. */
   readonly cache: number;
-  /** How long cached keys can be used while the database is unreachable. Milliseconds. */
+  /** How long cached keys can be used while the database is unreachable, in milliseconds. */
   readonly staleFor: number;
   /** A monotonic clock, because a wall clock that is set back would lengthen `staleFor`. */
   readonly monotonic: () => MonotonicMs;

@@ -4,12 +4,12 @@ import { AccountsError } from '../accounts-error.ts';
 import { withLookUpClient } from './clients.ts';
 import { accountsError, isLocked, isQueueFull } from './failures.ts';
 
-/** How long a notification may take to arrive. Milliseconds. */
+/** How long a notification may take to arrive, in milliseconds. */
 const patience = 2_000;
 
 /**
  * Sends a notification through a second connection and waits for it on `client`. A transaction pooler forwards look-ups but loses
- * notifications, so that revoked keys would keep working unnoticed.
+ * notifications, so revoked keys would keep working unnoticed.
  *
  * @throws AccountsError `store_unavailable` if the notification does not arrive
  */
@@ -40,7 +40,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   await client.query(`UNLISTEN ${channel}`);
 }
 
-/** Tests a database that is not in use yet. @throws AccountsError if no listener can be added, or its notifications do not arrive */
+/** Tests a database that is not in use yet. @throws AccountsError if no listener can be added, or if notifications do not arrive */
 export async function testNotifications(url: string): Promise<void> {
   try {
     await withLookUpClient(url, (client) => expectNotifications(client, url));

@@ -5,13 +5,13 @@ import type { Difference } from '../differences.ts';
 import { query } from './transaction.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** How long notifications are gathered, so that a bulk change causes only one query. Milliseconds. */
+/** How long notifications are gathered, in milliseconds, so that a bulk change causes only one query. */
 const gathering = 500;
 
-/** How far the clock of a process that revokes keys may differ from this sidecar's clock. Milliseconds. */
+/** How far the clock of a process that revokes keys may differ from this sidecar's clock, in milliseconds. */
 const clockDifference = 300_000;
 
-/** Maximum number of keys remembered as reported. */
+/** Maximum number of keys that are remembered as reported. */
 const maxReported = 10_000;
 
 /** Maximum number of revoked keys that are read and reported together. It is limited because the log loses lines if there are too many. */

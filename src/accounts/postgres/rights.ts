@@ -45,7 +45,7 @@ interface Rights {
    * the rights of a sidecar that only serves merchants.
    */
   readonly missing: readonly string[];
-  /** Whether the user may not add accounts but can use up all connections of the server, so that nobody else could change accounts. */
+  /** True if the user may not add accounts but can use up all connections of the server, so that nobody else could change accounts. */
   readonly isUnlimited: boolean;
   /** Why some changes cannot be made even though the user has the rights; undefined if there is no obstacle. */
   readonly obstacle: string | undefined;

@@ -69,7 +69,7 @@ const encryptionJson = `(
     ON p.account_id = e.account_id AND p.environment = e.environment AND p.until = date_trunc('milliseconds', e.previous_until)
   WHERE e.account_id = a.account_id)`;
 
-/** Whether a key `k` is valid by the database's clock. */
+/** Whether a key `k` is valid according to the database's clock. */
 const isValid = 'k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())';
 
 /** Which keys of an account are read. */
@@ -200,7 +200,7 @@ function toEncryption(row: EncryptionJson, account: Owner): StoredEncryption {
   return { enabled: true, encoding, credentials: current ?? account.refuse(named('key')), previous };
 }
 
-/** Converts columns to credentials; undefined if all are null. If only some are null, throws, because that must not mean plaintext. */
+/** Converts columns to credentials; undefined if all are null. Throws if only some are null, because that must not mean plaintext. */
 function toCredentials(
   account: Owner,
   name: string,

@@ -11,7 +11,7 @@ import { sha256Hex } from '../../cryptography.ts';
 /** The number of events that one statement examines. */
 const page = 1_000;
 
-/** The number of events of the previous version that are read together, and chained by one statement. */
+/** How many of the previous version's events are read together, and chained by one statement. */
 const olderPage = 50;
 
 /** Maximum number of attempts to take the next position. An attempt fails only if another writer has taken the position. */

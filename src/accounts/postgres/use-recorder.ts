@@ -123,9 +123,9 @@ function environmentIn(id: string): object {
   return { account_id, environment };
 }
 
-// Rows are written sorted by key, so that concurrent writes by several sidecars cannot deadlock. Removed keys and accounts are left out. No
-// use is stored with a time later than the database's, because a use with a future time, from a sidecar whose clock is wrong, would remain
-// the last one.
+// Rows are written sorted by key, so that concurrent writes by several sidecars cannot deadlock. Removed keys and accounts are left out. If
+// a sidecar's clock is ahead, the database's current time is stored instead, because a time in the future would remain the time of the last
+// use.
 const writeKeys = `
   INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
   SELECT key_id, least(given.used_at, now())

@@ -84,7 +84,7 @@ export function rowName(table: string, key: string): string {
  * Replaces the rows of `before` with the rows of `after`. Rows that are equal are not written.
  *
  * @param versions the versions of the rows of `before`
- * @throws LostRace if a row to be written no longer has its version, because it was changed in SQL after it was read
+ * @throws LostRace if a row to be written no longer has the version in `versions`, because it was changed in SQL after it was read
  */
 export async function writeAccounts(
   query: Query,

@@ -103,7 +103,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   };
 }
 
-/** The mistake in the header line; undefined if there is none. Cells are not quoted, because the line may actually be an account. */
+/** The mistake in the header line; undefined if there is none. The message quotes no cells, because the line may actually be an account. */
 function describeProblems(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;

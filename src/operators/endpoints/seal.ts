@@ -84,7 +84,7 @@ async function sealed(
     () => late.reject(new ApiProblem('request_timeout', 'The body took too long to arrive.')),
     bodyTimeout,
   );
-  // With `destroyOnReturn`, the connection would be closed before a refusal is sent.
+  // With `destroyOnReturn`, the connection would be closed before a refusal could be sent.
   const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
   try {
     for (;;) {
