@@ -6,7 +6,7 @@ import { auditActions, endList, type EventFilter, type RecordedEvent } from './s
 /**
  * Selects the events of a trail that match a filter, as `Store.events` does.
  *
- * @param the lines of the trail, in order; lines of events that do not match may be missing
+ * @param lines the lines of the trail, in order; lines of events that do not match may be missing
  * @param unreadable called with an error for each line that is not an event
  */
 export async function* selectEvents(

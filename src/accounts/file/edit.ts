@@ -6,7 +6,7 @@ import { isList, isMembers, toMembers, type Members, type Plain } from './member
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts file after a change. Only the members that differ are changed; references, comments and the order of members are
+ * The text of an accounts file after a change. Only the members that differ are changed; references, comments and the existing order are
  * kept. If the accounts are a block list, as they usually are, all other lines are kept byte for byte. They are not written by the YAML
  * library, which would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
  *
