@@ -209,7 +209,7 @@ export class App {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes each part after the parts that use it. @param onServed called when a revocation can no longer end any request */
+  /** Drains, then closes each part after the parts that use it. @param onServed called once a revocation has no request left to end */
   async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();

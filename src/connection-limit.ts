@@ -12,7 +12,7 @@ export class ConnectionLimit {
   readonly #evictable: Connections = new Map();
   /** The kept connections of each owner. */
   readonly #kept = new Map<string, Connections>();
-  /** Maximum number of kept connections per owner, and the number of connections that always have room without being kept. */
+  /** Maximum number of kept connections per owner. It is also how many connections that are not kept always have room. */
   readonly #share: number;
   #size = 0;
 
@@ -54,8 +54,8 @@ export class ConnectionLimit {
   }
 
   /**
-   * Closes the oldest connection that is not kept. If few such connections are left, closes the oldest connection of the owner that keeps
-   * the most instead, so that a new connection has time to become a kept one.
+   * Closes the oldest connection that is not kept. If few such connections are left, closes the oldest connection of the owner with the
+   * most kept connections instead, so that a new connection has time to become a kept one.
    */
   #evict(): void {
     const [most] = [...this.#kept.values()].toSorted((a, b) => b.size - a.size);

@@ -25,8 +25,8 @@ export class TurnAbout {
  */
 export class FairQueue<Owner> {
   /**
-   * In the order of turns, except for the owner that had the last turn. That owner is moved to the end only when the next turn begins, so
-   * that owners that are added in the meantime go first.
+   * The owners in the order of their turns, except for the owner that had the last turn. That owner is moved to the end only when the next
+   * turn begins, so that owners that are added in the meantime go first.
    */
   readonly #waiting = new Map<Owner, Set<() => void>>();
   readonly #isReady: (owner: Owner) => boolean;
@@ -83,8 +83,8 @@ interface WaitingWork {
 }
 
 /**
- * Waiting work of owners that belong together in groups, such as clients in networks. The outer groups take turns, then the groups within a
- * group, then the owners, so a group gets no more turns because it has more owners.
+ * Waiting work of owners in nested groups, such as clients in networks. The outer groups take turns; within each, so do its inner groups
+ * and then their owners. Therefore, a group does not get more turns by having more owners.
  */
 export class NestedFairQueue {
   length = 0;
@@ -96,7 +96,7 @@ export class NestedFairQueue {
   /**
    * Adds work that waits for a turn.
    *
-   * @param path the groups of the owner, the outer one first, and then the owner
+   * @param path the owner's groups, outermost first, and then the owner
    * @returns a function that withdraws the work. It returns whether the work was still waiting
    */
   add([name, ...rest]: readonly string[], work: WaitingWork): () => boolean {

@@ -40,8 +40,8 @@ export interface ListenAddress {
 /**
  * Opens a server on an address; with port 0, on any free port. Resolves to the bound address.
  *
- * @param shared how many connections may wait in the kernel, for a server whose address other servers may bind, too (SO_REUSEPORT).
- *   Undefined if the address is the server's own
+ * @param shared how many connections may wait in the kernel, for a server whose address other servers may also bind (SO_REUSEPORT).
+ *   Undefined if no other server may bind the address
  * @throws the server's error if the address cannot be bound
  */
 export async function listen(

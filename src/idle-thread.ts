@@ -14,7 +14,7 @@ export class IdleThread<Thread extends Endable> {
     this.#start = start;
   }
 
-  /** Returns the running thread, which is started if necessary. Call `rest` when the thread's work is done. @throws as `Thread` does */
+  /** Returns the thread, starting it if necessary. Call `rest` when the thread's work is done. @throws as `Thread` does */
   wake(): Thread {
     clearTimeout(this.#idle);
     if (this.#thread?.hasEnded !== false) this.#thread = this.#start();

@@ -1,11 +1,11 @@
-/** The links of a list's member. Both are undefined while the member is in no list. */
+/** The links of a list member. Both are undefined while the member is in no list. */
 export interface Linked<T> {
   previous: T | undefined;
   next: T | undefined;
 }
 
 /**
- * A list in order of insertion whose members hold the links. It replaces a Set, because when V8 rehashes a Set in the old generation, V8
+ * A list in insertion order. Its members hold the links. It replaces a Set, because when V8 rehashes a Set in the old generation, V8
  * allocates the new table there too. The old table is dead, but still points to the new one, so every member is promoted to the old
  * generation. Links are cleared on removal, because the links of a dead member would have the same effect.
  */
@@ -14,7 +14,7 @@ export class LinkedList<T extends Linked<T>> {
   last: T | undefined;
   size = 0;
 
-  /** Appends a member that is in no list. */
+  /** Appends a member, which must not be in a list. */
   add(member: T): void {
     member.previous = this.last;
     if (this.last === undefined) this.first = member;
@@ -23,7 +23,7 @@ export class LinkedList<T extends Linked<T>> {
     this.size += 1;
   }
 
-  /** Inserts a member that is in no list before all others. */
+  /** Inserts a member, which must not be in a list, before all others. */
   addFirst(member: T): void {
     member.next = this.first;
     if (this.first === undefined) this.last = member;

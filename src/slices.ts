@@ -1,5 +1,6 @@
 /**
- * How many bytes are processed in one turn of the event loop. Each step of opening an envelope takes less than a millisecond for this many.
+ * How many bytes are processed in one turn of the event loop. Each step of opening an envelope takes less than a millisecond for this many
+ * bytes.
  */
 export const sliceLength = 65_536;
 

@@ -93,7 +93,7 @@ export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFai
   });
 }
 
-/** Undefined if the sidecar itself has closed the connection, or if Node reports the connection's end a second time. */
+/** The fault; undefined if the sidecar itself has closed the connection, or if Node reports the connection's end a second time. */
 function classifyFailure(error: NodeJS.ErrnoException, socket: TLSSocket): HandshakeFault | undefined {
   const { code = '', syscall } = error;
   if (code === 'ECONNRESET' && syscall === undefined) {

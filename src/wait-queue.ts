@@ -10,7 +10,7 @@ class WaitingWork implements Linked<WaitingWork> {
   }
 }
 
-/** Work that waits in order. The caller must limit how much work waits, and must withdraw the work of a request that has ended. */
+/** A queue of waiting work. The caller must limit how much work waits, and must withdraw the work of a request that has ended. */
 export class WaitQueue {
   readonly #waiting = new LinkedList<WaitingWork>();
 

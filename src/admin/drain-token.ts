@@ -16,15 +16,16 @@ export function isDrainToken(token: string, expected: string): boolean {
   return timingSafeEqual(digest(token), digest(expected));
 }
 
-/** The path of the file with the token of the sidecar that runs with this configuration. */
+/** The path of the token file of the sidecar that runs with this configuration. */
 export function drainTokenFile(configFile: string, env: Readonly<Record<string, string | undefined>>): string {
   const name = createHash(cryptography.digest.algorithm).update(resolve(configFile)).digest('hex').slice(0, 16);
   return join(env['XDG_RUNTIME_DIR'] || tmpdir(), `envelope-sidecar-${name}.token`);
 }
 
 /**
- * Writes the token, readable only by its owner, in place of the token of an earlier process. The file is always deleted and created again.
- * Otherwise, in a folder that other users may write to, the token could end up in a file or link that another user has created.
+ * Writes the token to a file that only its owner may read, replacing the token of an earlier process. An existing file is always deleted
+ * and a new one created. Otherwise, in a folder that other users may write to, the token could end up in a file or link that another user
+ * has created.
  *
  * @throws the file system's error
  */

@@ -20,7 +20,7 @@ interface DrainDependencies {
 export class Drain {
   readonly #dependencies: DrainDependencies;
   #drained: Promise<void> | undefined;
-  /** On the scale of `monotonic`. */
+  /** When the drain's time is over, by the `monotonic` clock. */
   #deadline = 0;
 
   constructor(dependencies: DrainDependencies) {
@@ -28,7 +28,7 @@ export class Drain {
   }
 
   /**
-   * Ends readiness, and closes each connection after its next response. Resolves when no request is in flight or the time has passed.
+   * Ends readiness, and closes each connection after its next response. Resolves when no request is in flight or the timeout has passed.
    *
    * @param timeout in milliseconds; only the first call's timeout counts
    */

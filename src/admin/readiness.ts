@@ -7,8 +7,8 @@ const interval = 2_000;
 const laterInterval = 600_000;
 
 /**
- * Whether the sidecar is ready for traffic. It is not ready before its store has been reached once, nor if the master key unwraps none of
- * the credentials in the first samples. A rollout therefore stops at the first pod if the store or the master key is the wrong one, or if
+ * Whether the sidecar is ready for traffic. It does not become ready until its store has been reached once, or if the master key unwraps
+ * none of the credentials in the first samples. A rollout therefore stops at the first pod if the store or the master key is wrong, or if
  * the store lacks tables. Later outages do not end readiness.
  */
 export class Readiness {

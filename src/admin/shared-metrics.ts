@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 /** Milliseconds for which all readers get the same text. */
 const sharedFor = 1_000;
 
-/** The text of all metrics. It is rendered at most once a second, for any number of readers. */
+/** The text of all metrics. It is rendered at most once a second, however many readers there are. */
 export class SharedMetrics {
   readonly #registry: Registry;
   #text: Promise<Buffer> | undefined;

@@ -25,7 +25,7 @@ export type Member = Schemas['Configuration']['members'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 
-/** Why a request of the page failed. The page shows the message. */
+/** A failed request from the page. The page shows the message. */
 export class Refused extends Error {
   /** The problem's `code`, or `unreachable`. */
   readonly code: string;
@@ -76,7 +76,7 @@ api.use({
   onRequest: ({ request }) => {
     for (const [name, value] of Object.entries(sessionHeader())) request.headers.set(name, value);
   },
-  // A late response to a request of the previous session must not end the next operator's session.
+  // A late response to a request from the previous session must not end the next operator's session.
   onResponse: ({ request, response }) => {
     if (response.status === 401 && isOfSession(request.headers)) endSession();
   },

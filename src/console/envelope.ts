@@ -7,7 +7,7 @@ export interface Credentials {
   readonly iv: string;
 }
 
-/** Why an envelope does not open, as far as its form shows. For `unopened`, only the sidecar's diagnosis can name the cause. */
+/** Why an envelope cannot be opened, as far as the browser can tell. For `unopened`, only the sidecar's diagnosis can name the cause. */
 export type Fault = 'key_length' | 'iv_length' | 'data_missing' | 'encoding' | 'length' | 'unopened';
 
 type Opened = { readonly text: string } | { readonly fault: Fault };

@@ -13,7 +13,7 @@ import { isReadOnly, session, signOut, unreachable, type Session } from './sessi
 import { texts } from './texts.ts';
 import { Nav } from './ui/nav.tsx';
 
-/** The pages that a token for all accounts sees, in the order of the menu. */
+/** The pages that an operator with a token for all accounts sees, in menu order. */
 const pages = {
   overview: OverviewPage,
   accounts: Accounts,
@@ -43,7 +43,7 @@ function SignedIn({ session }: { session: Session }) {
   const [first = firstPage, named, tab] = path.value;
   const account = session.account ?? (first === 'accounts' ? named : undefined);
   const title = account ?? texts.pages[isPage(first) ? first : firstPage];
-  // Moves the focus, so that users of a keyboard or a screen reader continue at the new page, not after the link.
+  // Move the focus to the new page, so that keyboard and screen-reader users continue there, not after the link.
   useEffect(() => {
     document.title = `${title} · ${texts.product}`;
     if (!isFirst.current) main.current?.focus();

@@ -15,7 +15,7 @@ export interface Loaded<Data> {
 /**
  * Loads data from the API. With `every`, loads it again periodically while the page is visible.
  *
- * @param ask must always ask for the same data. A component that needs other data gets a new `key`
+ * @param ask must always ask for the same data. A component that needs different data must get a new `key`
  * @param every the interval in milliseconds; undefined to load the data only once
  */
 export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<Data> {

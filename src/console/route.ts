@@ -5,14 +5,14 @@ const signInLink = /^#\/sign-in\/(.+)$/;
 /** The fragment of the address, which selects the page. It may name accounts but never contains a secret. */
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
-  // A sign-in link was opened in this window. The page is loaded again, because only a page that is starting takes the token from a link.
+  // A sign-in link was opened in this window. Reload the page, because it takes the token from a link only at its start.
   if (signInLink.test(location.hash)) location.reload();
   hash.value = location.hash;
 });
 
 const parts = computed(() => hash.value.replace(/^#\/?/, '').split('?'));
 
-/** Takes the token from a sign-in link, such as the demo prints. The token is removed from the address and from the history at once. */
+/** Takes the token from a sign-in link, such as the demo's. The token is removed from the address and from the history at once. */
 export function takeToken(): string | undefined {
   const [, token] = signInLink.exec(location.hash) ?? [];
   if (token === undefined) return undefined;
@@ -62,7 +62,7 @@ export interface Cell<Value> {
 const position = 'page';
 
 /**
- * A parameter in the page's address, which is `preset` by default. Its value survives a reload and is part of a copied address. The
+ * A parameter in the page's address. Its default value is `preset`. The value survives a reload and is part of a copied address. The
  * browser's Back button leads to the previous page or, in a list, to the earlier position.
  */
 export function inAddress<Value extends string = string>(name: string, preset: Value | '' = ''): Cell<Value | ''> {

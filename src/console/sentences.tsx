@@ -56,7 +56,7 @@ const told: Record<AuditEvent['action'], ((details: Details, at: string) => read
   configuration_changed: ({ configuration_hash: hash }) => [`applied another configuration, ${hash}`],
 };
 
-/** The actions, as a filter lists them. */
+/** The names of the actions, as listed in a filter. */
 export const actions = Object.fromEntries(Object.keys(told).map((action) => [action, written(action)])) as Record<
   AuditEvent['action'],
   string

@@ -8,7 +8,7 @@ export interface Session {
   readonly role: Role;
   /** The only account that the token may see; null if it may see all. */
   readonly account: string | null;
-  /** A time as in RFC 3339. */
+  /** A time in RFC 3339 format. */
   readonly expires_at: string;
   /** False if the accounts are in a file that this sidecar cannot write. */
   readonly accounts_writable: boolean;
@@ -43,7 +43,7 @@ export function mayDisable(environment: 'test' | 'live'): boolean {
   return mayChange() && (environment === 'test' || session.value?.role === 'admin');
 }
 
-/** Whether the only reason not to offer changes is that the accounts cannot be written here. */
+/** Whether the operator's role allows changes, but the accounts cannot be written here. */
 export function isReadOnly(): boolean {
   return hasRoleToChange() && session.value?.accounts_writable === false;
 }
@@ -52,7 +52,7 @@ function hasRoleToChange(): boolean {
   return session.value !== undefined && session.value !== null && session.value.role !== 'viewer';
 }
 
-/** Drops all data of the page. Called when the server no longer accepts the session. */
+/** Drops all of the page's data. Called when the server no longer accepts the session. */
 export function endSession(): void {
   if (session.value !== null && session.value !== undefined) sessionEnded.value = true;
   session.value = null;
@@ -64,7 +64,9 @@ const address = '/console/session';
 /** The name under which `sessionStorage` holds this window's half of the session. */
 const storedKey = 'session-key';
 
-/** The header with this window's half of the session. Browsers send the cookie, but not this header, to other programs on this host. */
+/**
+ * The header with this window's half of the session. The browser also sends the cookie to other ports of this host, but not this header.
+ */
 export function sessionHeader(): Readonly<Record<string, string>> {
   const key = sessionStorage.getItem(storedKey);
   return key === null ? {} : { 'Session-Key': key };

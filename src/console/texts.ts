@@ -3,12 +3,12 @@ import type { Fault } from './envelope.ts';
 
 type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
-/** Formats a number with at most one digit after the point, such as `1,200.5`. */
+/** Formats a number with at most one decimal place, such as `1,200.5`. */
 export function formatNumber(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
-/** Formats a number of things, such as `1 key` or `1,200 keys`. */
+/** Formats a count of things, such as `1 key` or `1,200 keys`. */
 function counted(count: number, thing: string): string {
   return `${formatNumber(count)} ${thing}${count === 1 ? '' : 's'}`;
 }

@@ -34,7 +34,8 @@ interface Webhook {
 type Items<T> = Map<string, { readonly account: string; readonly item: T }>;
 
 /**
- * Maximum number of items of one kind. Beyond it, the oldest item is dropped, so that a long demo or a load test does not fill the memory.
+ * Maximum number of items of one kind. When it is exceeded, the oldest item is dropped, so that a long demo or a load test does not fill
+ * the memory.
  */
 const maxStored = 10_000;
 

@@ -117,7 +117,7 @@ function send(response: ServerResponse, { status, body }: Response): void {
     .end(text);
 }
 
-/** Lets a page on any origin start a payment with a public key. */
+/** Allows pages on any origin to start payments with a public key. */
 function allowBrowsers(response: ServerResponse): void {
   response.setHeader('Access-Control-Allow-Origin', '*');
   response.setHeader('Access-Control-Allow-Methods', 'POST');

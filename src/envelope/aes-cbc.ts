@@ -68,8 +68,8 @@ export class AesCbc {
   }
 
   /**
-   * Never throws. The result is `'length'` for a ciphertext that is not whole blocks. Bad padding is not a separate outcome, so that a
-   * caller can check the plaintext in either case and does not become a padding oracle.
+   * Never throws. The result is `'length'` for a ciphertext that does not consist of whole blocks. Bad padding is not a separate outcome,
+   * so that a caller can check the plaintext in either case and does not become a padding oracle.
    */
   decrypt(ciphertext: Buffer): DecryptionResult | 'length' {
     if (!isWholeBlocks(ciphertext)) return 'length';
@@ -114,7 +114,7 @@ export class AesCbc {
  */
 export function paddingLength(padded: Buffer): number {
   const length = padded[padded.length - 1] as number;
-  // A negative difference has its sign bit set, so these are comparisons without a branch.
+  // Shifting right by 31 bits turns a negative difference into -1 and any other into 0, so these are comparisons without a branch.
   let bad = (blockLength - length) >> 31;
   for (let fromEnd = 1; fromEnd <= blockLength; fromEnd += 1) {
     const isPadding = (fromEnd - 1 - length) >> 31;

@@ -95,9 +95,7 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
 
 const byteList = 'a list of byte values: write the bytes in hex or base64';
 
-/**
- * The forms that languages and libraries write instead of plain hex or base64, each with its remedy, in the order in which they are tried.
- */
+/** The forms that languages and libraries write instead of plain hex or base64, each with its remedy. They are tried in this order. */
 const printed: readonly (readonly [RegExp, string])[] = [
   [/^[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2})+$/, 'dashes between the bytes, as BitConverter writes them: remove them'],
   [/^[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+$/, 'colons between the bytes: remove them'],
@@ -165,7 +163,10 @@ function alphabetHint(data: string): string {
   return 'neither hex nor base64';
 }
 
-/** Does not use `/=+$/`, which takes quadratic time for a text with many "=" that are followed by other characters. */
+/**
+ * Removes the padding. The regular expression `/=+$/` would take quadratic time for text with many "=" that are followed by other
+ * characters.
+ */
 function withoutPadding(base64: string): string {
   let end = base64.length;
   while (base64.charCodeAt(end - 1) === 0x3d) end -= 1;

@@ -54,7 +54,7 @@ function openData<Opener extends EnvelopeOpener>(
   );
 }
 
-/** Whether `body` is an object with the sole member `data`, a string of any content. If so, the sender meant to send an envelope. */
+/** Whether `body` is an object whose only member is `data`, with any string as its value. If so, the sender meant to send an envelope. */
 export function hasEnvelopeShape(body: Buffer): boolean | Promise<boolean> {
   return continueWith(readDataMember(body), (data) => data !== undefined && isJsonInSlices(body));
 }

@@ -26,7 +26,7 @@ export interface ConnectionHandler {
   onFlood?(): void;
   /** The client has caused too much work within TLS itself, and the connection closes. */
   onExcess(): void;
-  /** The connection's TLS handshake has made keys, and so have many other handshakes in this turn. Other clients must now wait. */
+  /** The connection's TLS handshake has derived its keys, and so have many other handshakes in this turn. Other clients must now wait. */
   onCrowd?(): void;
   onError(error: unknown): void;
   /** Called once, after `onClose` of the open exchange. */

@@ -19,7 +19,7 @@ export interface ConnectionOwner {
   readonly pieces: PieceBuffers;
   /** Called when the connection has closed. */
   forget(connection: ServerConnection): void;
-  /** Makes the connection's handshake wait for its turn. */
+  /** Suspends the connection's handshake until its turn comes. */
   suspendHandshake(connection: ServerConnection): void;
   /** Called when another reader takes over the connection's socket. */
   release(connection: ServerConnection): void;
@@ -65,7 +65,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     return this.owner.limits;
   }
 
-  /** Whether the connection waits for a request of which nothing has arrived. */
+  /** Whether the connection waits for a request and no byte of the request has arrived. */
   get isIdle(): boolean {
     return this.#state === 'head' && this.incoming.isEmpty;
   }

@@ -48,7 +48,7 @@ export class ServerExchange {
   handler: ExchangeHandler = withoutOwner;
   /** The body, if it is empty or came completely with the head. It is a view that is valid only during `onRequest`; copy it to keep it. */
   wholeBody: Buffer | undefined;
-  /** The fault in the head, or in the part of the body that came with it. If there is a fault, the request need not begin. */
+  /** The fault in the head, or in the part of the body that came with it. A request with a fault need not be processed. */
   readonly fault: RequestFault | undefined;
   /** The part of an ambiguous head that was read, for a hint about the mistake; otherwise empty. Characters are bytes. */
   readonly faulty: string;
@@ -93,7 +93,7 @@ export class ServerExchange {
   }
 
   /**
-   * Passes the body to `sink`, whose methods are not called before this returns.
+   * Passes the body to `sink`, whose methods are not called before this method returns.
    *
    * @throws if the body is complete; a body that came with the head is in `wholeBody`
    */
@@ -110,7 +110,7 @@ export class ServerExchange {
     this.#sink?.onData(piece);
   }
 
-  /** The body is complete, or its bytes are not a body. */
+  /** The body is complete, or its bytes are not valid. */
   onBodyEnd(fault: RequestFault | undefined): void {
     const sink = this.#sink;
     if (fault === undefined) {
@@ -144,8 +144,8 @@ export class ServerExchange {
 
   /**
    * Begins the response. If `Content-Length` is among the fields, it is the length of the body. Otherwise the body is sent in chunks or, on
-   * HTTP/1.0, ends with the connection. `Date` is added if it is missing. The head is written with the first piece, at the latest in the
-   * next tick.
+   * HTTP/1.0, ends with the connection. `Date` is added if it is missing. The head is written with the first piece or, at the latest, in
+   * the next tick.
    *
    * @param fields flat list of names and values without `Connection` and `Transfer-Encoding`; characters are bytes
    * @throws before anything is written if a name or value is not valid

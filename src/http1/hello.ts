@@ -12,7 +12,7 @@ const maxContent = 16_384;
  * Calls back with true when the first TLS record from a client is complete. The record can then still be read from the socket. Calls back
  * with false when the bytes cannot be a TLS handshake record. Destroys the socket if the client leaves before that.
  *
- * @param parts the queue in which clients that have sent only part of the record wait, because thousands may send a byte at a time
+ * @param parts the queue for clients that have sent only part of the record, because thousands of clients may each send a byte at a time
  */
 export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls: boolean) => void): void {
   let bytes = nothing;

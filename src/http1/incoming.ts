@@ -25,7 +25,7 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onFlood'> 
   onFault(fault: RequestFault, text: string): void;
   /** @param piece a piece of the body, valid only during the call; at most one for each read */
   onBody(piece: Buffer): void;
-  /** The body is complete, or its bytes are not a body. Called even while the body is paused, if its last piece had already arrived. */
+  /** The body is complete, or its bytes are not valid. Called even while the body is paused, if its last piece had already arrived. */
   onBodyEnd(fault: RequestFault | undefined): void;
   /** @returns false if the bytes may not be held; always true for a negative change */
   onHeld(change: number): boolean;
@@ -53,8 +53,8 @@ export const nextTurn: Queue = {
 const maxHeld = 16_384;
 
 /**
- * How many chunk lines from one client are read in one turn. That takes some tens of microseconds. 64 KiB can contain 21,800 chunk lines,
- * and every connection may send that many.
+ * How many chunk lines from one client are read in one turn. That takes tens of microseconds. 64 KiB can contain 21,800 chunk lines, and
+ * every connection may send that many.
  */
 export const maxLines = 2_000;
 
@@ -104,7 +104,7 @@ export class Incoming implements PaceOwner {
   /** Whether reading from the socket is stopped. */
   #stopped = false;
   readonly #pace = new ReadPace(this);
-  /** The bytes that wait to be read, in memory of their own, of which up to half may be unused. */
+  /** The bytes that wait to be read, in memory of their own. Up to half of that memory may be unused. */
   #held: Buffer = nothing;
   #charged = 0;
   /** Whether reading of the held bytes is scheduled for a later turn. */
@@ -185,7 +185,8 @@ export class Incoming implements PaceOwner {
   /** Returns all held bytes. The connection receives nothing more, and the socket's new owner decides how the socket is read. */
   take(): Buffer {
     const held = this.#held;
-    // Otherwise, a suspension that ends later would start reading the socket, although its new owner may have stopped it.
+    // End any suspension now. If it ended later, it would start reading the socket, even though the socket's new owner may have stopped
+    // reading it.
     this.#pace.end();
     this.discard();
     return held;
@@ -261,7 +262,7 @@ export class Incoming implements PaceOwner {
       fault = toRequestFault(outcome);
       whole = outcome === 'end' ? (this.#body.piece ?? nothing) : undefined;
       if (outcome === 'end') next = this.#body.next;
-      // The body is read from its beginning again once it is asked for.
+      // Once the body is asked for, it is read again from its beginning.
       else this.#expectBody(head);
     }
     this.#state = whole === undefined ? 'unread' : 'next';

@@ -42,7 +42,7 @@ type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
  */
 const sockets = process.platform === 'linux' ? 64 : 1;
 
-/** All sockets together may have as many connections waiting in the kernel as eight ordinary ones. */
+/** Together, the sockets may have as many connections waiting in the kernel as eight ordinary sockets. */
 const shared = sockets > 1 ? { backlog: 512 } : undefined;
 
 /** Milliseconds between two checks of the deadlines. */
@@ -50,7 +50,7 @@ const sweepInterval = 250;
 
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
 export class Listener implements ConnectionOwner {
-  /** Receives the connections that all sockets accept. */
+  /** Receives the connections from all sockets. */
   readonly server: Server;
   readonly #others: readonly Server[];
   limits: ConnectionLimits;
@@ -67,7 +67,7 @@ export class Listener implements ConnectionOwner {
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Connections whose TLS handshake is not complete, by both endpoints, because one client port may connect to several local addresses. */
+  /** Connections with an incomplete TLS handshake, by both endpoints, because one client port may connect to several local addresses. */
   readonly #handshaking = new Map<string, ServerConnection>();
   /** Connections whose TLS handshake has begun. */
   readonly #begun = new WeakSet<ServerConnection>();
@@ -88,7 +88,7 @@ export class Listener implements ConnectionOwner {
     this.#others = Array.from({ length: sockets - 1 }, () => {
       return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
     });
-    // After the process was suspended, timers run first. `setImmediate` lets bytes that have arrived be read before deadlines are checked.
+    // If the process was suspended, timers run first. With `setImmediate`, bytes that have arrived are read before deadlines are checked.
     this.#sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
   }
 
@@ -137,7 +137,7 @@ export class Listener implements ConnectionOwner {
     for (const connection of this.#connections) connection.hasten();
   }
 
-  /** Uses another certificate in handshakes that begin from now on. Has no effect without TLS. */
+  /** Uses a different certificate in handshakes that begin from now on. Has no effect without TLS. */
   setSecureContext(context: SecureContextOptions): void {
     this.#tlsServer?.setSecureContext(context);
   }
@@ -194,7 +194,7 @@ export class Listener implements ConnectionOwner {
     else this.#attach(socket, connection);
   }
 
-  /** Makes each handshake wait for its turn, because it takes milliseconds and thousands of clients may send their first bytes at once. */
+  /** Queues each handshake, because a handshake takes milliseconds and thousands of clients may send their first bytes at once. */
   #beginHandshake(socket: Socket, connection: ServerConnection): void {
     whenHelloArrives(socket, this.#hellos, (isTls) => {
       if (!isTls) {
@@ -275,7 +275,7 @@ export class Listener implements ConnectionOwner {
 /** Sockets may be half open, so that a response can be sent completely even after the client has closed its side. */
 const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
 
-// All connections share these functions, because five closures for each connection would take memory.
+// All connections share these functions, because five closures for each connection would take up memory.
 
 function onRead(this: ConnectedSocket, length: number, memory: Buffer): boolean {
   this[connectionKey]?.receive(Buffer.from(memory.buffer, memory.byteOffset, length));

@@ -78,7 +78,7 @@ export class ReadPace {
     this.#smallPieces = Math.max(0, this.#smallPieces - smallPiecesOfRequest);
   }
 
-  /** Makes the socket wait for its turn. */
+  /** Suspends the socket until its turn comes. */
   suspend(reason: SuspendReason): void {
     if (this.isSuspended) return;
     this.#reason = reason;

@@ -49,7 +49,7 @@ function pushAsStream(this: Socket, length: number, memory: Buffer): boolean {
   return this.push(Buffer.from(memory.subarray(0, length)));
 }
 
-/** Lets a socket that was read by `readInto` be read as a stream from now on. */
+/** Makes Node read a socket as a stream again after `readInto`. */
 export function readAsStream(socket: Socket): void {
   if (callbackKey !== undefined && memoryKey !== undefined && Reflect.get(socket, memoryKey) !== null)
     Object.assign(socket, { [callbackKey]: pushAsStream });

@@ -10,7 +10,7 @@ import { stopReading } from './reading.ts';
 export const maxHandshakeSize = 32_768;
 
 /**
- * The beginning of `keylog` lines: `updateLabel` for a client's new keys, `handshakeLabels` for the keys of a handshake (TLS 1.2 and 1.3).
+ * The beginnings of `keylog` lines: `updateLabel` for a client's new keys, `handshakeLabels` for the keys of a handshake (TLS 1.2 and 1.3).
  */
 const updateLabel = 'CLIENT_TRAFFIC_SECRET_N';
 const handshakeLabels = /^CLIENT_(?:RANDOM|HANDSHAKE_TRAFFIC_SECRET) /;
@@ -20,7 +20,7 @@ const longestLabel = 'CLIENT_HANDSHAKE_TRAFFIC_SECRET '.length;
 const maxKeyUpdates = 8;
 const keyWindow = 1_000;
 
-/** How many handshakes may make keys in a turn before other clients must wait. Thousands of handshakes may get that far at once. */
+/** How many handshakes may derive keys in a turn before other clients must wait. Thousands of handshakes may get that far at once. */
 const maxSteps = 8;
 
 interface KeyUpdates {
@@ -32,14 +32,14 @@ interface KeyUpdates {
  * Calls `exceeded` for each client that keeps OpenSSL busy without sending a byte of data. The client's socket must then be closed, but in
  * a later turn, because OpenSSL is in the middle of a read. No other limit covers such work.
  *
- * - In TLS 1.3, a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each replacement takes 27 bytes and some 20 µs, so
+ * - In TLS 1.3, a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each replacement takes 27 bytes and about 20 µs, so
  *   half a megabyte of them would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. When a
  *   client has replaced its keys too often, nothing more is read from that client, so that at most one read of 64 KiB is left to process.
  * - In TLS 1.2, a client may ask for another handshake, with a message of 128 KiB. Such handshakes are disabled here, and Node reports an
  *   attempt as an error of the socket.
  *
  * @param server a TLS server
- * @param stepped called when OpenSSL has made the keys of a handshake, which is most of the work of a handshake, with whether so many
+ * @param stepped called when OpenSSL has derived the keys of a handshake, which is most of its work. `isCrowd` tells whether so many
  *   handshakes have got that far in this turn that other clients must wait
  */
 export function limitTlsWork(

@@ -1,4 +1,4 @@
-/** Thrown for JSON in which an object has two members of the same name. */
+/** Thrown for JSON in which an object has two members with the same name. */
 export class DuplicateMember extends Error {}
 
 /** Reads the members of a JSON object, whose values may have any type. Returns no members if the text is anything else. */
@@ -13,8 +13,8 @@ export function readMembers(text: string): Readonly<Record<string, unknown>> {
 const strings = /"(?:[^"\\]|\\.)*"/g;
 
 /**
- * Like JSON.parse, but refuses two members of the same name, of which JSON.parse would take the last. Names are compared after their
- * escapes have been decoded.
+ * Like JSON.parse, but refuses an object with two members of the same name. JSON.parse would take the last one. Names are compared after
+ * their escapes have been decoded.
  *
  * @throws SyntaxError if the text is not JSON
  * @throws DuplicateMember

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseAs, WrongValue, type ValueType } from './value-types.ts';
 
-/** The schema of a JSON string of this type. Unlike a value of the configuration, the string cannot refer to a file or a variable. */
+/** A schema for a JSON string of this type. Unlike a value of the configuration, the string cannot refer to a file or a variable. */
 export function textValue<T>(type: ValueType<T>) {
   const expected = `expected ${type.expected}`;
   const text = z.string({ error: ({ input }) => (input === undefined ? `missing: ${expected}` : expected) });
@@ -17,8 +17,8 @@ export function textValue<T>(type: ValueType<T>) {
 /**
  * A step of a schema that reads a value and turns a `WrongValue` into an issue.
  *
- * @param goesOn whether the checks of the surrounding object or list still run. Needed in a union: otherwise, if the only mistakes in
- *   another alternative are unknown members, zod reports those instead of this issue
+ * @param goesOn whether the checks of the surrounding object or list still run. Needed in a union, because zod would otherwise report the
+ *   unknown members of another alternative, if they are its only mistakes, instead of this issue
  */
 export function orIssue<Written, T>(read: (written: Written) => T, goesOn = false) {
   return (written: Written, context: z.core.$RefinementCtx): T => {

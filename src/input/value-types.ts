@@ -90,7 +90,7 @@ export function within(type: ValueType<number>, min: number, max: number, range:
   };
 }
 
-/** A point in time as in RFC 3339, or a bare date, which stands for its first moment in UTC. It is read as epoch milliseconds. */
+/** A point in time in RFC 3339 format, or a bare date, which stands for its first moment in UTC. It is read as epoch milliseconds. */
 export const instant: ValueType<number> = {
   name: 'date',
   expected: 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
@@ -107,7 +107,7 @@ export const instant: ValueType<number> = {
   },
 };
 
-/** Formats a time as in RFC 3339, without a fraction if it is zero. */
+/** Formats a time as RFC 3339, without a fraction if the fraction is zero. */
 export function rfc3339(time: EpochMs): string {
   const written = new Date(time).toISOString();
   return time % 1_000 === 0 ? `${written.slice(0, -5)}Z` : written;

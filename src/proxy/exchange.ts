@@ -45,8 +45,8 @@ export class ExchangeRunner {
   /** The queues in which connections wait before they are read again, after a request on them was refused as `overloaded`. */
   readonly #overloaded = queuesOfRequests();
   /**
-   * Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. Accounts, with their public keys, and
-   * networks of clients without a key are two groups.
+   * Bodies for the test endpoints that were sent without a secret key. One is processed per turn. Accounts (for public keys) and sites (for
+   * clients without a key) are two groups.
    */
   readonly #cipherTests = new FairTickQueue<Claim | string>(1, undefined, 2);
   /** Requests without a valid key that wait for their turn. */
@@ -97,7 +97,7 @@ export class ExchangeRunner {
     const { reservation } = responder;
     const directory = this.#directory();
     attempt(responder, () => {
-      // 2. Find out whose request it is, and whether its key permits it.
+      // 2. Find the account that sent the request, and decide whether its key permits the request.
       const identified =
         routed.refusal === undefined
           ? this.#admission.identify(routed, client, snapshot, directory, startedAt, reservation)
@@ -122,7 +122,7 @@ export class ExchangeRunner {
         // A merchant's request with an incomplete body starts at once. If it waited, bytes of its body would be held, and its connection
         // could be closed for lack of room.
         if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
-        // A merchant's request waits even if its account has used up its share of `limits.buffered`. Its head counts as the connection's.
+        // A merchant's request waits without a charge for its head, so it can wait even if its account has used up `limits.buffered`.
         else if (isMerchant) void reservation.wait(turns.requests).then(start);
         else if (tier === 'public') waitIn(turns.requests, responder, start);
         else this.#waitWithoutKey(responder, start);
@@ -164,7 +164,7 @@ export class ExchangeRunner {
     this.#observe(responder);
   };
 
-  /** Queues a request without a valid key. If there is no room, the network with the most waiting requests has its oldest ones refused. */
+  /** Queues a request without a valid key. To make room, refuses the oldest requests of the network that has the most requests waiting. */
   #waitWithoutKey(responder: Responder, start: () => void): void {
     const { client, exchange, http, reservation, snapshot } = responder;
     const refuse = (): void => responder.refuse(new Refusal('overloaded'));

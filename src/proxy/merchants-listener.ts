@@ -11,16 +11,16 @@ import { WaitQueue } from '../wait-queue.ts';
 /** The fewest and the most TLS handshakes that begin in a turn of the event loop. Each takes two milliseconds. */
 const handshakesInTurn = { min: 2, max: 8 } as const;
 
-/** For each time this many milliseconds that a turn takes, one handshake begins, so that handshakes get a third of the time of a long turn. */
+/** How many milliseconds a turn must take for each handshake that begins, so that handshakes get a third of the time of long turns. */
 const timePerHandshake = 4;
 
-/** One handshake in this many is the oldest. */
+/** One in this many handshakes that begin is the oldest waiting one; all others are the newest. */
 const oldestOf = 4;
 
 /** TLS handshakes that wait to begin. */
 export class HandshakeQueue {
   readonly #waiting = new WaitQueue();
-  /** When the next turn was scheduled, on `performance.now()`'s scale. */
+  /** When the next turn was scheduled, by `performance.now()`. */
   #scheduled: number | undefined;
   #begun = 0;
 
@@ -49,8 +49,8 @@ export class HandshakeQueue {
 
   /**
    * The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
-   * handshakes went first, few handshakes would complete. Every fourth turn is the oldest one's, so that a client that was overtaken does
-   * not wait until nothing newer arrives.
+   * handshakes went first, few handshakes would complete. Every fourth time, the oldest handshake goes first, so that a client that was
+   * overtaken does not wait until no newer clients arrive.
    */
   #next(): (() => void) | undefined {
     this.#begun += 1;

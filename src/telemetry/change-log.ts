@@ -21,8 +21,8 @@ export function auditTo(log: Logger): (event: AppendedEvent) => void {
 }
 
 /**
- * Logs one change to an account that this sidecar applies, whoever made it. A revocation is logged whatever the log level. If older
- * accounts are restored, the log thus shows which keys had been revoked.
+ * Logs one change to an account that this sidecar applies, whoever made it. A revocation is logged whatever the log level, so that the log
+ * shows which keys had been revoked if older accounts are restored.
  */
 export function logChange(log: Logger, difference: Difference): void {
   const to = difference.change === 'key_revoked' ? log.child({}, { level: 'info' }) : log;

@@ -5,7 +5,7 @@ import type { EpochMs, MonotonicMs } from '../times.ts';
 /** Milliseconds between two checks of the clock. */
 const interval = 1_000;
 
-/** By how many milliseconds the clock may fall back without a report, because clocks are constantly corrected in small steps. */
+/** How many milliseconds the clock may go back without a report, because clocks are constantly corrected in small steps. */
 const tolerance = 1_000;
 
 /** Reports when the clock jumps back, because expired keys are then valid again and grace periods that had ended resume. */

@@ -7,8 +7,8 @@ import type { Logger } from './logger.ts';
 const interval = 60_000;
 
 /**
- * Watches the KMS for the metrics and the log. Without these checks, a running sidecar would contact the KMS only if a reload needed other
- * master keys.
+ * Watches the KMS for the metrics and the log. Without these checks, a running sidecar would contact the KMS only if a reload needed
+ * different master keys.
  *
  * @param keyring returns the keyring in force; undefined if there is no KMS
  */

@@ -13,7 +13,7 @@ export function createLogger(level: string, destination: DestinationStream): Log
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      // Only these members of an error are logged, because a library may have put data into others, such as addresses or input.
+      // Only these members of an error are logged, because a library may have put data, such as addresses or input, into other members.
       serializers: {
         err: (error: unknown) =>
           error instanceof Error

@@ -20,7 +20,9 @@ interface RefusedRequest {
 const maxOfAccount = 50;
 const maxRefusals = 1_000;
 
-/** The most recent refusals of known accounts: 50 per account and 1,000 in all. No account can displace the refusals of all others. */
+/**
+ * The most recent refusals of known accounts: 50 per account and 1,000 in all, so that no account can displace the refusals of all others.
+ */
 export class RefusalLog {
   /** Oldest first. */
   readonly #refused: RefusedRequest[] = [];

@@ -9,7 +9,7 @@ interface Description<Names extends readonly string[]> {
   readonly labelNames: Names;
 }
 
-/** A value in the form in which prom-client's registry takes it from a metric. */
+/** A value in the form that prom-client's registry expects from a metric. */
 interface Sample {
   readonly metricName?: string;
   readonly labels: Labels;
@@ -36,7 +36,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
   readonly help: string;
   readonly labelNames: Names;
   readonly aggregator = 'sum';
-  /** All series, in the order of their creation. */
+  /** All series, oldest first. */
   protected readonly all: Series[] = [];
   readonly #root: Branch<Series> = { next: new Map(), series: undefined };
 

@@ -62,7 +62,7 @@ export function inFlightMetric(registry: Registry, inFlight: () => number): void
   });
 }
 
-/** Registers gauges of accounts, keys and credentials. @param stats called at each scrape; returns undefined before the first count */
+/** Registers gauges for accounts, keys and credentials. @param stats called at each scrape; returns undefined before the first count */
 export function accountMetrics(registry: Registry, stats: () => AccountStats | undefined): void {
   const registers = [registry];
   void new Gauge({
@@ -70,7 +70,7 @@ export function accountMetrics(registry: Registry, stats: () => AccountStats | u
     help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
     labelNames: ['encryption'],
     registers,
-    // A scrape collects metrics in the order of their registration, so the first of these five metrics sets the values of all of them.
+    // A scrape collects metrics in the order in which they were registered, so the first of these five metrics sets all their values.
     collect() {
       const counted = stats();
       if (counted === undefined) return;
@@ -110,7 +110,7 @@ export function accountMetrics(registry: Registry, stats: () => AccountStats | u
   });
 }
 
-/** @param certificates called at each scrape; returns the certificates in use by configuration member, with times in epoch milliseconds */
+/** @param certificates called at each scrape; returns the certificates in use, by configuration member; times in epoch milliseconds */
 export function certificateMetrics(
   registry: Registry,
   certificates: () => readonly { readonly certificate: string; readonly expiresAt: EpochMs }[],

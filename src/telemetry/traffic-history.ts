@@ -18,7 +18,7 @@ export interface Outcomes {
   readonly served: number;
   /** Requests that the sidecar refused. */
   readonly refused: number;
-  /** Requests to which the upstream responded with a status of 5xx. */
+  /** Requests to which the upstream responded with a 5xx status. */
   readonly failed: number;
   /** Requests without a complete response, because the client left or the connection was closed. */
   readonly left: number;

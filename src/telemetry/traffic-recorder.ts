@@ -8,7 +8,7 @@ import { RecentTraffic, recentTrafficMetrics } from './recent-traffic.ts';
 import type { RequestTrace, Tracing, TracingSettings } from './tracing.ts';
 import type { EpochMs, MonotonicMs } from '../times.ts';
 
-/** How often the log names the accounts with the most refusals. Milliseconds. */
+/** How often the log names the accounts with the most refusals, in milliseconds. */
 const reportInterval = 600_000;
 
 /** Facts about a request that its access line does not contain. */

@@ -71,7 +71,7 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
   const timer = setInterval(() => void lookAgain(), interval).unref();
   return {
     /**
-     * Watches the trail of a store, and no other trail from now on.
+     * Begins to watch the trail of a store, instead of any earlier trail.
      *
      * @returns a function that logs an event that this sidecar has added to the trail, and watches it. If the event does not follow the
      *   last event seen, the next check covers it too, because it may be at the position of an event that was removed.

@@ -13,7 +13,7 @@ export interface UpstreamRequest {
   readonly body: Buffer | StreamedBody | undefined;
   /** Whether the `X-Request-Id` was generated at random, so that no earlier request has the same one. Default: false. */
   readonly idIsNew?: boolean;
-  /** Owners take turns if their connections have brought a lot of data and wait to be read again. Default: the request itself. */
+  /** The owner whose turn the connection waits for after a lot of data has arrived on it. Default: the request itself. */
   readonly turnOwner?: object;
 }
 
@@ -116,8 +116,8 @@ export class Call implements UpstreamCall {
   }
 
   /**
-   * Whether the request may be sent again although it may have reached the upstream. This is allowed only if its method is safe and it has
-   * no body (RFC 9110 §9.2.2). No request that could make a payment is retryable.
+   * Whether the request may be sent again although it may have reached the upstream. This is allowed only if the request has a safe method
+   * and no body (RFC 9110 §9.2.2). No request that could make a payment is retryable.
    */
   get isRetryable(): boolean {
     const { method } = this;

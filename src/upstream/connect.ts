@@ -33,9 +33,9 @@ export class SharedTls {
   readonly #servername: string;
   #context: SecureContext | undefined;
   #session: Buffer | undefined;
-  /** When the session becomes too old to resume, on `performance.now()`'s scale. */
+  /** When the session becomes too old to resume, by `performance.now()`. */
   #sessionUntil = -Infinity;
-  /** When sessions may be resumed again after a failed attempt, on the same scale. */
+  /** When sessions may be resumed again after a failed attempt, by the same clock. */
   #pausedUntil = -Infinity;
 
   /** @param host not used as the server name if it is an IP address (RFC 6066 §3) */

@@ -5,14 +5,14 @@ import { ReadPace, type PaceOwner } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
-/** Queues of owners, which take turns. */
+/** Queues for owners that take turns. */
 export interface OwnedQueues {
   of(owner: object): Queue;
 }
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
-  /** The queues for connections on which a lot of data has arrived. They wait before they are read again; owners take turns. */
+  /** The queues for connections that must wait before they are read again, because a lot of data has arrived on them. Owners take turns. */
   readonly reading: OwnedQueues;
   /**
    * Called when the response is complete. The connection may carry another request once its last request has been sent completely.
@@ -38,9 +38,9 @@ const remembered = 32;
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly socket: Socket;
-  /** When the connection last became idle, on `performance.now()`'s scale. */
+  /** When the connection last became idle, by `performance.now()`. */
   idleSince = Infinity;
-  /** When the connection is closed if it is still idle, on the same scale. */
+  /** When the connection is closed if it is still idle, by the same clock. */
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));

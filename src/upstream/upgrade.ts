@@ -99,7 +99,7 @@ class UpgradeCall implements UpstreamCall {
       upstreamSocket.prependListener('data', this.#receive);
       upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));
     });
-    // Otherwise http-proxy would write the response to the client.
+    // Take the response away from http-proxy, which would otherwise write it to the client.
     outgoing?.removeAllListeners('response').once('response', (response: IncomingMessage) => {
       this.#response = response;
       if (!this.#paused) response.resume();

@@ -15,17 +15,17 @@ import type { MonotonicMs } from '../times.ts';
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** If a connection has been idle for more milliseconds than this, the upstream may have closed it without the sidecar having noticed. */
+/** If a connection has been idle for more milliseconds than this, the upstream may have closed it without the sidecar noticing. */
 const maxTrustedIdleTime = 500;
 
 /**
  * A request gets a new connection if every idle connection has already carried the request's id. If this many connections are idle, one of
- * them is closed for the new one.
+ * them is closed to make room for the new one.
  */
 const maxPassedOver = 32;
 
 /**
- * For how many such requests without a secret key a TLS handshake may be made per second. More handshakes would take time from other
+ * How many TLS handshakes per second may be made for such requests without a secret key. More handshakes would take time from other
  * requests.
  */
 const maxHandshakes = 100;
@@ -51,9 +51,9 @@ export class Upstream implements ConnectionOwner {
   #batch: Connection[] = [];
   /** The requests that wait for one of the connections that are about to become idle. */
   #waiting: Call[] = [];
-  /** Until when connections are not reused, on `performance.now()`'s scale. */
+  /** Until when connections are not reused, by `performance.now()`. */
   #distrustedUntil = -Infinity;
-  /** How many handshakes were caused by requests that repeat an id and come without a secret key, since `#countedSince`. */
+  /** How many handshakes have been made since `#countedSince` for requests that repeat an id and have no secret key. */
   #handshakes = 0;
   #countedSince = -Infinity;
   /** The read buffer. All connections share it, because bytes are parsed, and copied if they must be kept, before the next read. */
@@ -169,7 +169,7 @@ export class Upstream implements ConnectionOwner {
       queueMicrotask(() => call.onFailure({ code: 'overloaded', cause: 'REPEATED_ID' }));
       return;
     }
-    // Otherwise, a client that repeats an id could cause more and more connections to be opened.
+    // Make room first. Otherwise, a client that repeats an id could cause more and more connections to be opened.
     if (this.#idle.length >= maxPassedOver) this.#idle.shift()?.socket.destroy();
     this.#connect(call, true);
   }

@@ -35,7 +35,7 @@ export class Files {
     this.seen.add(absolute);
     const bytes = readBytes(absolute);
     this.#hash.update(`${absolute}\0${bytes.length}\0`).update(bytes);
-    // The target of a symbolic link may be replaced in its own folder. Watching the folder of the link does not notice that.
+    // The target of a symbolic link may be replaced in its own folder. Watching the folder of the link would miss that.
     this.seen.add(resolveRealPath(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     const text = bytes.toString();

@@ -18,7 +18,7 @@ export interface ParsedYaml {
   findOffset(path: MemberPath, part: 'name' | 'value'): number;
   /**
    * The offsets of the lines on which the items of a block list begin, each with a dash and a value. Undefined if the member is not such a
-   * list, or if one part of the text may refer to another.
+   * list, or if the text contains anchors, to which other parts of the text may refer.
    */
   findItemLines(name: string): readonly number[] | undefined;
   /** The line and the column of an offset, both counted from 1. */

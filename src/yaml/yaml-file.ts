@@ -37,12 +37,12 @@ export class YamlFile {
     }
   }
 
-  /** The problems that were reported, in the order of the file. */
+  /** The problems that were reported, sorted by position. */
   get problems(): readonly FileProblem[] {
     return inOrder(this.#problems);
   }
 
-  /** Warnings about content that is valid but probably a mistake, in the order of the file. */
+  /** Warnings about content that is valid but probably a mistake, sorted by position. */
   get warnings(): readonly FileProblem[] {
     return inOrder(this.#warnings);
   }

@@ -100,7 +100,7 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
   );
 }
 
-/** Shows what was done. For an import of several accounts, shows their number; each account is listed when the entry is opened. */
+/** Shows what was done. For an import of several accounts, shows how many there are; opening the entry lists them. */
 function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
   if (entry.length === 1) return <Sentence event={entry[0]} />;
   return (

@@ -12,9 +12,7 @@ import { Verdict } from './verdict.tsx';
 
 const say = texts.overview;
 
-/**
- * The state of this sidecar: whether it needs an operator, its traffic, whose requests are refused and why, and how full its limits are.
- */
+/** The state of this sidecar: its problems, its traffic, the accounts with the most refusals, and the use of its limits. */
 export function OverviewPage() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), 5_000);
   const environment = inAddress<EnvironmentName>('environment');
@@ -75,7 +73,7 @@ function Requests(props: { environment: EnvironmentName | ''; span: '24h' | ''; 
   );
 }
 
-/** Shows refusals by code as bars. Each bar selects the accounts below that have such refusals. */
+/** Shows refusals by code as bars. Pressing a bar limits the list of accounts below to those with such refusals. */
 function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Cell<string> }) {
   if (refusals.length === 0) return <p class="faint">{texts.activity.none}</p>;
   const most = refusals[0]?.count ?? 1;

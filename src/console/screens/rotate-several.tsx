@@ -13,13 +13,13 @@ const say = texts.rotateSeveral;
 /** The account and the id of a key. */
 export type DueKey = Pick<Due, 'account'> & { readonly id: string };
 
-/** A key and the outcome of its rotation: its successor, or why the rotation was refused. Undefined until the rotation is done. */
+/** A key and the outcome of its rotation: its successor, or why the rotation was refused. The outcome is undefined until then. */
 interface Work {
   readonly key: DueKey;
   readonly outcome: IssuedKey | { readonly refused: string } | undefined;
 }
 
-/** Rotates keys one after the other and shows their successors once. @param props.onClose receives whether keys were rotated */
+/** Rotates keys one after another and shows their successors once. @param props.onClose receives whether keys were rotated */
 export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onClose: (rotated: boolean) => void }) {
   const overlap = useSignal<keyof typeof texts.keys.overlaps>('7d');
   const work = useSignal<readonly Work[]>(keys.map((key) => ({ key, outcome: undefined })));

@@ -16,7 +16,7 @@ const say = texts.rotation;
 
 const kinds = ['secret', 'public', 'credentials'] as const;
 
-/** The orders for a page in addition to the API's order, which is by urgency. With `unused`, items that were never used come first. */
+/** The ways to sort a page, apart from the API's own order, which is by urgency. `unused` puts items that were never used first. */
 const orders = {
   unused: (a: Due, b: Due) => (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
   oldest: (a: Due, b: Due) => (a.created_at ?? '').localeCompare(b.created_at ?? ''),
@@ -33,7 +33,7 @@ export function Rotation() {
   );
 }
 
-/** A work list of the keys and credentials that are due. Selected keys are rotated one after the other. */
+/** A work list of the keys and credentials that are due. Selected keys are rotated one after another. */
 function Dues() {
   const selected = useSignal<readonly DueKey[]>([]);
   const rotating = useSignal(false);

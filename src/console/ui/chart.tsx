@@ -7,7 +7,7 @@ type Slot = Traffic['slots'][number];
 
 const say = texts.overview;
 
-/** The outcomes from the bottom of a bar to its top. */
+/** The outcomes, in order from the bottom of a bar to its top. */
 const outcomes = ['served', 'refused', 'failed', 'left'] as const;
 
 /** Positions and heights of the bars, of the strip below them and of the whole chart, in pixels. */

@@ -2,7 +2,7 @@ import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useId } from 'preact/hooks';
 import { setText, type Cell } from '../route.ts';
 
-/** The state of a form, by the names of the members of its request. */
+/** The state of a form, keyed by the names of the request's members. */
 interface FormState {
   /** What is wrong with each member. */
   readonly errors: Readonly<Record<string, string>>;

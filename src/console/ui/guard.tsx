@@ -33,7 +33,7 @@ export function Guard({ use, id, typed }: GuardProps) {
   );
 }
 
-/** Whether the operator has confirmed the change, if that is needed. */
+/** Whether the operator has confirmed the change, or no confirmation is needed. */
 export function isConfirmed({ id, typed }: Pick<GuardProps, 'id' | 'typed'>): boolean {
   return id === undefined || typed.value.trim() === chooseWord(id);
 }

@@ -1,7 +1,7 @@
 import { useId, useRef } from 'preact/hooks';
 import { texts } from '../texts.ts';
 
-/** A menu item: its text, its action, and whether the action takes something away. */
+/** A menu item: its text, its action, and whether the action is destructive. */
 export type MenuItem = readonly [text: string, onSelect: () => void, danger?: 'danger'];
 
 /** A menu item that copies an id. If copying fails, the id can still be selected and copied by hand. */

@@ -20,7 +20,7 @@ export type After = { readonly after?: string };
 
 interface PagesProps<Data> {
   readonly ask: (after: After) => Promise<Data>;
-  /** How often the page is loaded, in milliseconds. Undefined: only once. */
+  /** How often the page is loaded, in milliseconds. Undefined to load it only once. */
   readonly every?: number;
   /** The position in the list; empty at its beginning. Undefined if this component keeps the position itself. */
   readonly at?: Cell<string>;

@@ -6,8 +6,8 @@ import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/member
 import { findPadding } from './paddings.ts';
 
 /**
- * White space of JSON that may also be padding. Tabs, line feeds and carriage returns may be PKCS#7 padding of 9, 10 or 13 bytes. Spaces
- * may be padding with spaces, or PKCS#7 padding of 32 bytes to a larger block.
+ * JSON white space that may also be padding. Tabs, line feeds and carriage returns may be PKCS#7 padding of 9, 10 or 13 bytes. Spaces may
+ * be padding with spaces, or PKCS#7 padding of 32 bytes to a larger block.
  */
 const paddings = new Set(Buffer.from('\t\n\r '));
 

@@ -64,7 +64,7 @@ export function ivsFor(iv: string, key: string): readonly Candidate[] {
   return distinct(mistakes, (used) => used.subarray(0, blockLength), [blockLength]);
 }
 
-/** Digests of a text, as bytes and as hex digits. @param lengths the lengths that a cipher takes, in bytes */
+/** Digests of text, as bytes and as hex digits. @param lengths the lengths that a cipher takes, in bytes */
 function digests(of: 'key' | 'IV', text: Buffer, lengths: readonly number[]): readonly Mistake[] {
   const remedy = of === 'key' ? 'pass its characters as bytes' : ivAsText;
   return ['SHA-256', 'MD5', 'SHA-1', 'SHA-512'].flatMap((name): readonly Mistake[] => {
@@ -76,7 +76,7 @@ function digests(of: 'key' | 'IV', text: Buffer, lengths: readonly number[]): re
   });
 }
 
-/** Changes that environment files, editors and functions make to a text. @param length how many bytes of the text are used */
+/** Changes that environment files, editors and functions make to text. @param length how many bytes of the text are used */
 function spellings(of: 'key' | 'IV', text: string, length: number): readonly Mistake[] {
   const used = Buffer.from(text.slice(0, length));
   const short = `the ${of} was one character short`;

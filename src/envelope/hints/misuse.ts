@@ -34,7 +34,7 @@ export function findMisuse(ciphertext: Buffer, key: string, iv: string): string 
  */
 const frequent = 8;
 
-/** A ciphertext of more bytes than this is tried with only the `frequent` keys. */
+/** A ciphertext longer than this, in bytes, is tried with only the `frequent` keys. */
 const long = 8_192;
 
 /** Layouts with other data around the ciphertext: how many blocks precede and follow the ciphertext, and which block is its IV. */
@@ -95,7 +95,7 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
     // In blocks after the first block, decryption has XORed in the previous block of ciphertext. The mask undoes that.
     const mask = from === 0 ? iv : xor(ciphertext.subarray(from - blockLength, from), iv);
     const padding = paddingOfJson(blocks.subarray(from, to), mask);
-    // Bytes that are cut off are not a MAC if no padding precedes them, and a first block that is text is not an IV.
+    // The bytes at the end are taken for a MAC only if padding precedes them, and the first block for an IV only if it is not text.
     const isLayout = padding === '' || (padding !== undefined && behind === 0);
     if (isLayout && (before === 0 || !ivs.some((each) => mayBeginJson(xor(first, each.bytes)))))
       return named(usedKey.name, name, padding);
@@ -154,7 +154,7 @@ function named(...causes: readonly string[]): string {
 }
 
 /**
- * The name of the padding after JSON, which is empty for PKCS#7; undefined if the blocks are not JSON.
+ * The name of the padding that follows the JSON, or an empty string for PKCS#7; undefined if the blocks are not JSON.
  *
  * @param blocks decrypted with an IV of zeros
  */

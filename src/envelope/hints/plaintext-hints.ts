@@ -102,7 +102,7 @@ export function whatComesOut(padded: Buffer): string {
   return noJson;
 }
 
-/** With a wrong IV, hardly ever more than this many of the first 16 bytes are printable ASCII. */
+/** With a wrong IV, the first 16 bytes hardly ever contain more printable ASCII characters than this. */
 const readableByChance = 10;
 
 /** Whether the blocks after the first block are text, whatever their padding. */
@@ -141,7 +141,7 @@ function isControl(code: number): boolean {
   return (code < 0x20 && code !== 9 && code !== 10 && code !== 13) || (code >= 0x7f && code < 0xa0);
 }
 
-/** The forms of other formats, each with its name or its remedy, in the order in which they are tried. */
+/** The forms of other formats, each with its name or its remedy. They are tried in this order. */
 const formats: readonly (readonly [RegExp, string])[] = [
   [/^(?:a:\d+:\{|O:\d+:"|s:\d+:")/, "PHP's serialize(): use json_encode()"],
   [/^[[({]+'|: (?:True|False|None)\b/, "Python's str(): use json.dumps()"],
@@ -178,7 +178,7 @@ function guessEncoding(text: string): string | undefined {
   return isWholeBlocks(inner) ? `it looks like a ciphertext in ${encoding}: encrypt once` : undefined;
 }
 
-/** The fault at `at`, if it is a usual one. Quotes nothing from the document. */
+/** The fault at `at`, if it is a common one. Quotes nothing from the document. */
 export function faultInJson(document: Buffer, at: number): string | undefined {
   const before = document.toString('latin1', 0, at).trimEnd();
   const from = document.toString('latin1', at, at + 16);

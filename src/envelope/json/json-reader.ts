@@ -14,8 +14,8 @@ const nearlyEmpty = 4;
  * Checks a JSON document (RFC 8259) in UTF-8 without a byte order mark, in pieces of any length. It builds nothing, and holds only one bit
  * for each level of nesting.
  *
- * Every byte takes the same steps without a branch, in a string or between tokens, before a fault or after it. Otherwise, the response time
- * would tell how much of a decrypted text is JSON.
+ * Every byte takes the same steps without a branch, whether it is in a string or between tokens, before a fault or after it. Otherwise, the
+ * response time would tell how much of a decrypted text is JSON.
  */
 export class JsonReader {
   #state = start;
@@ -88,7 +88,7 @@ export class JsonReader {
   }
 }
 
-/** The lowest bit is 1 if a byte asserts another kind of container than the innermost one. */
+/** The lowest bit is 1 if a byte asserts a different kind of container from the innermost one. */
 function detectMismatch(levels: number, effect: number): number {
   return (levels ^ effect) & (effect >>> 2);
 }

@@ -2,14 +2,14 @@ import { continueWith } from '../../promises.ts';
 import { JsonReader } from './json-reader.ts';
 import { inSlices } from '../../slices.ts';
 
-/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads any number of bytes without a pause. */
+/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads all of them without a pause. */
 export function isJson(bytes: Buffer): boolean {
   const reader = new JsonReader();
   reader.read(bytes, 0, bytes.length);
   return reader.accepts === 1;
 }
 
-/** The offset of the first byte that no JSON document can have at its position; the length if `bytes` end too early, or are a document. */
+/** The offset of the first byte at which no JSON document can continue; the length if `bytes` end too early or are a whole document. */
 export function jsonFaultAt(bytes: Buffer): number {
   const reader = new JsonReader();
   for (let at = 0; at < bytes.length; at += 1) {

@@ -7,8 +7,8 @@ import { unescaped, unescapedName } from './unescape.ts';
  * The content of `data` if `body` is a JSON object whose only member is `data`, a string; otherwise undefined. Unlike JSON.parse, this
  * function does not overlook a duplicate member. The escapes that a ciphertext may have are resolved.
  *
- * Only the shape is checked. If the string contains a raw control character or bytes that are not UTF-8, there may be a result although the
- * body is not JSON.
+ * Only the shape is checked. If the string contains a raw control character or bytes that are not UTF-8, a result may be returned even
+ * though the body is not JSON.
  */
 export function readDataMember(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const reader = new SoleMemberReader();

@@ -1,7 +1,7 @@
 import { chunkHeadForm, trailerForm, type BodyFraming } from './grammar.ts';
 import type { HeldText } from './held-text.ts';
 
-/** Why bytes are not a valid body. */
+/** Why the received bytes are not a valid body. */
 export type BodyFault = 'BAD_CHUNK' | 'BAD_TRAILER' | 'HEAD_TOO_LARGE';
 
 const maxChunkHeadSize = 256;
@@ -17,7 +17,7 @@ const [cr, lf] = [0x0d, 0x0a];
 /** What comes next: data of the body or of a chunk, or a line between or after chunks. */
 type State = 'data' | 'chunk_end' | 'chunk_head' | 'trailer' | 'end';
 
-/** Reads bodies one after the other. Each has a stated length or comes in chunks. */
+/** Reads bodies one after another. Each has a stated length or comes in chunks. */
 export class BodyReader {
   readonly #text: HeldText;
   #state: State = 'end';

@@ -1,7 +1,7 @@
 import { http } from '../../http.ts';
 
 /**
- * Regular expressions for HTTP/1.1 requests and responses (RFC 9112). Each takes linear time, because no two alternatives in one place
+ * Regular expressions for HTTP/1.1 requests and responses (RFC 9112). Each takes linear time, because no two alternatives at the same point
  * begin with the same character. Only CRLF ends a line, lines are not folded, and no space may precede a colon. Characters are bytes
  * (latin1).
  */
@@ -186,13 +186,13 @@ export function readFraming(fields: readonly string[], minor: 0 | 1): BodyFramin
 
 const keepAliveForm = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i;
 
-/** Whether the sender lets the connection carry another message after this one. */
+/** Whether the sender allows another message on the connection after this one. */
 export function keepsAlive(fields: readonly string[], minor: 0 | 1): boolean {
   let keepAlive = minor === 1;
   for (let i = 0; i + 1 < fields.length; i += 2) {
     if (!isNamed(fields[i] as string, 'connection')) continue;
     const value = fields[i + 1] as string;
-    // If in doubt, the connection ends: any value that another recipient might take for `close` counts as `close`.
+    // If in doubt, end the connection. Any value that another recipient might take for `close` counts as `close`.
     if (/\bclose\b/i.test(value)) return false;
     if (keepAliveForm.test(value)) keepAlive = true;
   }

@@ -17,7 +17,7 @@ import type { HeldText } from './held-text.ts';
  */
 export type RequestFault = 'malformed' | 'ambiguous' | 'too_large' | 'timeout';
 
-/** The request fault that corresponds to the outcome of reading a body, if the outcome is a fault. */
+/** The request fault for an outcome of reading a body; undefined if the outcome is not a fault. */
 export function toRequestFault(outcome: 'more' | 'end' | BodyFault): RequestFault | undefined {
   if (outcome === 'more' || outcome === 'end') return undefined;
   return outcome === 'HEAD_TOO_LARGE' ? 'too_large' : 'malformed';
@@ -32,7 +32,7 @@ export interface RequestHead {
   /** Flat list of names and values; characters are bytes. */
   readonly fields: readonly string[];
   readonly framing: BodyFraming;
-  /** Whether the client lets the connection carry another request. */
+  /** Whether the client allows another request on the connection. */
   readonly keepAlive: boolean;
   /** Size in bytes, including the empty line at the end. */
   readonly size: number;
@@ -44,7 +44,7 @@ export interface BodySink {
   onData(piece: Buffer): void;
   /** The body is complete. Called even while the body is paused, if its last piece had already arrived. */
   onEnd(): void;
-  /** The bytes are not a body. If the response has not ended, the connection is closed after the response. */
+  /** The body's bytes are not valid. If the response has not ended, the connection is closed after the response. */
   onFault(fault: RequestFault): void;
 }
 
@@ -63,7 +63,7 @@ const emptyLine = '\r\n';
 /** Matches the first three bytes of a head, or fewer if fewer have arrived. */
 const startForm = /^(?:\r\n)?[A-Z]|^(?:\r\n?)?$/;
 
-/** Matches one of these fields if it contains a tab. Recipients differ on whether a tab next to the value belongs to it. */
+/** Matches a framing field that contains a tab. Recipients differ on whether a tab next to the value belongs to it. */
 const tabbedFramingForm = /^(?:content-length|transfer-encoding):[^\r]*\t/im;
 
 /** Reads the heads of the requests on one connection. Every head that it accepts has only one meaning (RFC 9112 §11). */

@@ -8,7 +8,7 @@ import { HeldText } from './held-text.ts';
  * taken for the response to another request.
  */
 
-/** Why bytes are not a response; for the log. */
+/** Why the received bytes are not a valid response; for the log. */
 export type ResponseFault =
   BodyFault | 'UNEXPECTED_DATA' | 'BAD_HEAD' | 'BAD_LENGTH' | 'NO_LENGTH' | 'BAD_STATUS' | 'EARLIER_RESPONSE';
 
@@ -28,7 +28,7 @@ export interface ResponseEvents {
 export const maxHeadSize = 32_768;
 type State = 'idle' | 'head' | 'body';
 
-/** Reads the responses of one connection, one after the other. */
+/** Reads the responses on one connection, one after another. */
 export class ResponseReader {
   readonly #isEarlier: (requestId: string) => boolean;
   #events: ResponseEvents | undefined;
@@ -71,7 +71,7 @@ export class ResponseReader {
     return this.#body.lines;
   }
 
-  /** Reports nothing more of this response. */
+  /** Stops reporting the response. */
   stop(): void {
     this.#events = undefined;
   }

@@ -57,7 +57,7 @@ export class Admission {
     this.#lookUps.resize(inFlight);
   }
 
-  /** Decides everything that depends on the head alone. @param startedAt on `performance.now()`'s scale, here and below */
+  /** Decides everything that depends on the head alone. @param startedAt a time by `performance.now()`, here and below */
   route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: MonotonicMs): Exchange {
     // A head that can be read in two ways is refused before any decision relies on either reading.
     const head = readHead(http);
@@ -91,7 +91,8 @@ export class Admission {
       trace: this.#recorder.trace(head, () => snapshot.trusts(peer), startedAt),
       refusal: undefined,
     };
-    // Otherwise, one recipient could take the bytes after the head for a body, and another for the first frame of the WebSocket.
+    // A WebSocket handshake must not have a body. One recipient could take the bytes after the head for the body, and another for the first
+    // frame of the WebSocket.
     if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
       const why = 'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding';
       return { ...exchange, refusal: ambiguousBecause(why, environment) };
@@ -99,7 +100,7 @@ export class Admission {
     return exchange;
   }
 
-  /** Finds out whose request it is, and whether the request's key permits it. */
+  /** Finds the account that sent the request, and decides whether its key permits the request. */
   identify(
     exchange: Admitted,
     client: ClientConnection,
@@ -122,7 +123,7 @@ export class Admission {
       return { ...exchange, principal, refusal: new Refusal('environment_mismatch') };
     }
     const { attempts, window } = snapshot.limits.failedKeys;
-    // Not needed for keys that are cached.
+    // The client's networks. Found only on demand, because cached keys do not need them.
     let known: readonly string[] | undefined;
     const find = () => {
       const networks = (known ??= clientNetworks(client.peer, head.forwarded.for, snapshot));
@@ -174,9 +175,9 @@ export class Admission {
   }
 
   /**
-   * Finds the owner of a key of the other environment, for the log; undefined if the key is not cached. The response neither depends on the
-   * owner nor waits for the look-up. A key that is not cached is looked up for the next request with this key, if one of the look-up slots
-   * of throttled clients is free.
+   * Finds the owner of a key that belongs to the other environment, for the log; undefined if the key is not cached. The response neither
+   * depends on the owner nor waits for the look-up. A key that is not cached is looked up for the next request with this key, if one of the
+   * look-up slots of throttled clients is free.
    */
   #findOwner({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
     const found = this.#lookUps.findUnawaited(directory, hash);

@@ -12,9 +12,9 @@ export function peerAddress(remoteAddress: string): string {
 }
 
 /**
- * The client's networks, the largest first, and last its address for limits: of IPv6 the /48, the /56 and the /64, of IPv4 the /24 and the
- * address. A provider assigns one of these to a customer, and a client usually gets a whole /64, so the /64 counts as its address. The
- * client is the peer or, behind trusted proxies, the last hop that is not a trusted proxy.
+ * The client's networks, largest first, ending with what limits treat as its address: for IPv6, the /48, the /56 and the /64; for IPv4, the
+ * /24 and the address itself. Providers assign IPv6 networks of these three sizes to customers, and a client usually gets a whole /64, so
+ * the /64 counts as its address. The client is the peer or, behind trusted proxies, the last hop that is not a trusted proxy.
  *
  * @param forwardedFor the value of `X-Forwarded-For`
  */
@@ -29,14 +29,14 @@ export function clientNetworks(
   return [network(client, undefined, 3), address.replace(/[0-9a-f]{1,2}::\/64$/, '::/56'), address];
 }
 
-/** The network that the client's address belongs to. It is that of a site, which usually gets a whole IPv6 /48. */
+/** The network of the client's site: the IPv6 /48, because a site usually gets a whole /48, or the IPv4 address alone. */
 export function clientSite(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   return network(findClient(peer, forwardedFor, snapshot), undefined, 3);
 }
 
 /**
  * The client's address for the log: the whole address, its network, or undefined. The result needs no escaping in JSON. The client is found
- * as in `clientNetworks`, so a client can pretend to have another address only by deceiving a trusted proxy.
+ * as in `clientNetworks`, so a client can pretend to have a different address only by deceiving a trusted proxy.
  */
 export function loggedAddress(
   client: Pick<ClientConnection, 'peer' | 'loggedPeer'>,

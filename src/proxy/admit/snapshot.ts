@@ -66,7 +66,7 @@ export class GatewaySnapshot {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether an upstream belongs to this snapshot. A newer snapshot may have another upstream instead. */
+  /** Whether an upstream belongs to this snapshot. A newer snapshot may have a different upstream instead. */
   has(upstream: Upstream): boolean {
     return this.#upstreams.has(upstream);
   }

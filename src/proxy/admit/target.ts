@@ -42,7 +42,7 @@ export function isUtf8(text: string): boolean {
 /** The two endpoints with which merchants test their code. */
 export type CipherTest = 'encrypt' | 'decrypt';
 
-/** The paths of the two test endpoints, which are equally long. */
+/** The paths of the two test endpoints. Both have the same length. */
 export const cipherTestPaths = {
   encrypt: '/api/s2s/aes-encrypt',
   decrypt: '/api/s2s/aes-decrypt',
@@ -50,7 +50,7 @@ export const cipherTestPaths = {
 
 const { length } = cipherTestPaths.encrypt;
 
-/** The test endpoint of a path, ignoring case and a trailing slash, as routes do. */
+/** The test endpoint at a path, ignoring case and a trailing slash, as routes do. */
 export function cipherTestAt(path: string): CipherTest | undefined {
   // Most paths have a different length, so they need not be copied.
   if (path.length !== length && !(path.length === length + 1 && path.endsWith('/'))) return undefined;

@@ -22,8 +22,8 @@ const shortHead = 2_048;
 const minCapacity = 1_024;
 
 /**
- * Processing a body of up to this many bytes takes no longer than a small request. The requests of longer bodies wait, and start in a turn
- * of the event loop only while that turn has time left.
+ * Processing a body of up to this many bytes takes no longer than a small request. Requests with longer bodies wait, and start in a turn of
+ * the event loop only while that turn has time left.
  */
 const quickBody = 8_192;
 

@@ -45,10 +45,10 @@ export interface Evictor {
 /** The share that all public keys together get of the room that secret keys leave unused. */
 const publicShare = (): number => 1 / 2;
 
-/** The share that one account's public keys get of what those of other accounts leave. An attacker may have the keys of many accounts. */
+/** The share that one account's public keys get of the room that other accounts' leave. An attacker may have the keys of many accounts. */
 const accountPublicShare = (): number => 2 / 3;
 
-/** If the whole is smaller than this, only the quotas apply to public keys. In test, the whole is only half of test's half. */
+/** If the whole is smaller than this, only the quotas apply to public keys. In test, the whole may be only a quarter of the limit. */
 const minPublicWhole = 16;
 
 /** A resource shared by all requests. */
@@ -136,7 +136,7 @@ export class Budgets {
     accountPublic: newAmounts(),
   };
   readonly #least = newAmounts();
-  /** The share of an account's secret keys in both environments together: an eighth more than in one. Twice a half would be everything. */
+  /** An account's share for secret keys in both environments: an eighth more than in one, because twice as much could be everything. */
   #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
   /** The part that all valid keys use. Requests without a valid key do not count against it, because they are bounded or can be evicted. */
@@ -147,7 +147,7 @@ export class Budgets {
   readonly #public = new Part('public', this.#quotas.public, this.#fairShare(this.#keys, publicShare));
   readonly #test = new Part('test', this.#quotas.test);
   readonly #testKeys = new Part('test', this.#quotas.test);
-  /** Limits test's public keys, because they must not keep out test's secret keys. */
+  /** Limits test's public keys, so that they cannot keep out test's secret keys. */
   readonly #testPublic = new Part('public', this.#quotas.testPublic, this.#fairShare(this.#testKeys, publicShare));
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
 
@@ -190,7 +190,7 @@ export class Budgets {
       const limit = indexes[name];
       this.#least[limit] = min;
       this.#quotas.total[limit] = size;
-      // Even beside the longest body that is being processed, and so cannot be evicted, there is room for heads and other bodies.
+      // A body that is being processed cannot be evicted. Even the longest one must leave room for heads and other bodies.
       const ofAnonymous = (fraction: number): number => Math.max(part(fraction), Math.floor(min / besideHeads));
       this.#quotas.anonymous[limit] = ofAnonymous(anonymous);
       this.#quotas.anonymousWaiting[limit] = Math.floor(ofAnonymous(anonymous) * besideHeads);
@@ -249,7 +249,7 @@ export class Budgets {
       // An account's public keys must not keep out its secret keys.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
       // Test's public keys also need a share of the part for all public keys. Otherwise, they could keep out live's public keys when secret
-      // keys leave all public keys together less than test's half.
+      // keys leave public keys less room than test's public keys may use.
       const shares = [this.#public, ...(isTest ? [this.#testPublic] : [])].map((whole) => {
         const fairShare = this.#fairShare(whole, accountPublicShare, minPublicWhole);
         return new Part('account', this.#quotas.accountPublic, fairShare);

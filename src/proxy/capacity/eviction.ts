@@ -15,7 +15,7 @@ const muchSlow = 1 / 16;
 /** Maximum number of connections closed to make room for one amount. */
 const maxClosed = 32;
 
-/** How many times as long as it is, the time counts for which a client that has sent too many wrong keys has held its bytes. */
+/** If a client has sent too many wrong keys, the time for which it has held its bytes is multiplied by this factor. */
 const suspectFactor = 1_000_000;
 
 /** Milliseconds that the first bytes of a body may take to arrive. In most requests, they come with the head. */
@@ -35,7 +35,7 @@ export type AnonymousBytes = 'unread' | 'requests' | 'all';
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
   readonly isIdle: boolean;
-  /** Whether the request's key is being looked up, and the client has sent too many wrong keys. If so, it is evicted before all others. */
+  /** Whether the request's key is being looked up, and the client has sent too many wrong keys. If so, the connection is evicted first. */
   readonly isSuspect: boolean;
   /** Whether the connection holds only a complete request without a response. If so, that request is refused, and its client learns why. */
   readonly isWhole: boolean;
@@ -45,9 +45,9 @@ export interface Evictable extends Linked<Evictable> {
   taken(limit: LimitIndex): number;
   /** How many of the bytes that are charged to a part may be evicted, because they are held for as long as the client likes. */
   yields(part: Part, from: AnonymousBytes): number;
-  /** Since when the connection has held bytes that may be evicted, on `performance.now()`'s scale. */
+  /** When the connection began to hold bytes that may be evicted, by `performance.now()`. */
   readonly since: MonotonicMs;
-  /** When the latest request began or, if the connection is idle, when it became idle. On `performance.now()`'s scale. */
+  /** When the latest request began or, if the connection is idle, when it became idle; by `performance.now()`. */
   readonly latestAt: MonotonicMs;
   /** How many bytes of the request's body have arrived; infinite if no body is arriving. */
   readonly arrived: number;
@@ -61,7 +61,7 @@ interface Need {
   readonly bytes: number;
 }
 
-/** The shortest beginning of the list of candidates that meets the needs; undefined if the whole list does not meet them. */
+/** As few of the first candidates as it takes to meet the needs; undefined if all of them together do not meet the needs. */
 function choose(
   candidates: readonly Evictable[],
   needs: readonly Need[],
@@ -209,7 +209,7 @@ export class Eviction {
 
 type State = 'idle' | 'newly idle' | 'slow';
 
-/** Undefined if the connection has a request that does not wait for its client, or whose body arrives fast enough. */
+/** The connection's state; undefined if it has a request that does not wait for its client, or whose body arrives fast enough. */
 function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): State | undefined {
   const time = now - latestAt;
   if (isIdle) return time < newlyIdle ? 'newly idle' : 'idle';

@@ -17,7 +17,7 @@ export interface Guesser {
 /** A waiter that refuses to wait, so that a look-up for which no slot is free is given up. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
-/** Look-ups that wait for one of the slots. Networks take turns, and within a network, smaller networks and clients do. */
+/** Look-ups that wait for a slot. Networks take turns; within a network, so do its smaller networks and then their clients. */
 class Line {
   readonly #queue = new NestedFairQueue();
   readonly #slots = new Semaphore(this.#queue);

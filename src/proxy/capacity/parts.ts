@@ -13,7 +13,7 @@ export const newAmounts = (): Amounts => [0, 0, 0];
 
 /**
  * A part's share of what the other parts of a whole leave. A part that takes all it can get leaves some for the next part, which gets the
- * same share of what is left. With quotas alone, a few parts could take everything. This is the dynamic threshold of Choudhury and Hahne
+ * same fraction of what is left. With quotas alone, a few parts could take everything. This is the dynamic threshold of Choudhury and Hahne
  * (1998) for the buffers of a switch.
  */
 export interface FairShare {
@@ -64,7 +64,7 @@ export class Part {
   /**
    * Whether the part may take `amount` more. A part that uses nothing may take whatever is available.
    *
-   * @param uncounted how much of what other parts use of the whole does not reduce this part's fair share
+   * @param uncounted the amount that other parts use of the whole without reducing this part's fair share
    */
   has(amount: number, limit: LimitIndex, uncounted = 0): boolean {
     const used = this.used[limit];

@@ -12,7 +12,7 @@ const startedInTurn = 8;
  */
 const requestsTime = 5;
 
-/** How many clients that have sent a lot of data are read again in a turn. In each turn, a megabyte is read. */
+/** How many clients that have sent a lot of data are read again in a turn. That is up to a megabyte per turn. */
 const readAgainInTurn = 4;
 
 /** How many connections to an upstream are read again in a turn, after they have sent a lot of data, or many small pieces or chunks. */
@@ -57,7 +57,7 @@ interface Reader {
     readonly batchOf: HeldUp | undefined;
   };
   /**
-   * Makes the client wait for its turn.
+   * Suspends the client until its turn comes.
    *
    * @param broken the queue whose batch is broken, if there is one. A client in this batch waits again, but goes first in the next turn.
    */
@@ -101,7 +101,8 @@ export class Turns {
   }
 
   /**
-   * Makes all other clients wait for their turn, because each of them may cause as much work as `than` in this turn of the event loop.
+   * Suspends all other clients until their turns come, because each of them may cause as much work as `than` in this turn of the event
+   * loop.
    *
    * @param than the client that has caused too much work, usually with many small pieces
    */

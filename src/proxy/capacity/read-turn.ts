@@ -7,15 +7,15 @@ const newFor = 1_000;
 /** A client's turn to be read, and its wait for that turn among other clients. */
 export class ReadTurn {
   /**
-   * Where the client waited for the turn that it has now; undefined if it is not its turn. `own` is the queue of clients that send many small
-   * pieces.
+   * The queue in which the client waited for its current turn: the `HeldUp` queue or, if it has itself sent a lot of data or many small
+   * pieces, `own`. Undefined if it is not the client's turn.
    */
   #kind: 'own' | HeldUp | undefined;
   #end: NodeJS.Immediate | undefined;
   #withdraw: (() => void) | undefined;
   /** Whether the client has ever sent many small pieces. */
   #hasOffended = false;
-  /** When the connection stops counting as new, on `performance.now()`'s scale. */
+  /** When the connection stops counting as new, by `performance.now()`. */
   #newUntil = performance.now() + newFor;
 
   /** Called when a request arrives. From then on, the connection no longer counts as new. */

@@ -93,7 +93,7 @@ export class Reservation implements Waiter {
     return this.#bytesClaim.parts.includes(part) ? this.#bytes : waiting;
   }
 
-  /** Whether the request holds a slot of the account of its key. */
+  /** Whether the request holds a slot that is charged to its key's account. */
   get holdsOwnSlot(): boolean {
     return this.#slot !== undefined && this.#slot.tier !== 'anonymous';
   }
@@ -185,8 +185,8 @@ export class Reservation implements Waiter {
   leaveSlotFor(unread: () => number): boolean {
     const bytes = unread();
     if (bytes > shortResponse && !this.holdUnread(bytes)) return false;
-    // Over TLS, no byte has left yet. Charge these bytes in a later turn, so that no connection is closed for bytes that are about to
-    // leave.
+    // Over TLS, no byte has left yet. Charge these bytes in a later turn, so that no connection is closed to make room for bytes that are
+    // about to leave.
     if (bytes > 0 && bytes <= shortResponse) setImmediate(() => void this.holdUnread(unread()));
     this.leaveSlot();
     return true;

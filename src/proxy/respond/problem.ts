@@ -1,7 +1,7 @@
 import { findRefusal, type Refusal, type RefusalCode } from '../../errors.ts';
 import type { RequestFault } from '../../http1/parse/request-reader.ts';
 
-/** The code of the refusal for each fault in bytes that are not a request. */
+/** The refusal code for each request fault. */
 export const refusalCodes: Readonly<Record<RequestFault, RefusalCode>> = {
   malformed: 'malformed_request',
   ambiguous: 'ambiguous_request',

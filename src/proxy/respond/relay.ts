@@ -3,7 +3,7 @@ import type { ResponseHandler, UpstreamFailure } from '../../upstream/call.ts';
 import type { Responder } from './responder.ts';
 import type { MonotonicMs } from '../../times.ts';
 
-/** Relays the upstream's response to the client: the part that plain and sealed responses have in common. */
+/** Relays the upstream's response to the client. This class contains what plain and sealed responses have in common. */
 export abstract class Relay {
   protected readonly responder: Responder;
   #stalled = false;
@@ -61,7 +61,7 @@ export class PlainRelay extends Relay implements ResponseHandler {
 
   onData(piece: Buffer): void {
     if (this.#remaining === piece.length) {
-      // This is the last piece. If it is the first one too, it is written together with the head.
+      // This is the last piece. If it is also the first one, it is written together with the head.
       this.#remaining = undefined;
       const now = performance.now();
       this.responder.timing.endUpstream(now);

@@ -18,7 +18,7 @@ import type { MonotonicMs } from '../../times.ts';
 /** The body of a refused request is read to its end if it has at most this many bytes, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
 
-/** The only writer of the response to a request. It also keeps the deadline of whatever the request is waiting for. */
+/** The only writer of the response to a request. It also sets the deadline for whatever the request is waiting for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
   /** The neighbours in the list of requests in progress. */
   previous: Responder | undefined;
@@ -122,7 +122,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     else this.#keptBody = body;
   }
 
-  /** Sets the deadline of the wait that begins now. @param now on `performance.now()`'s scale, here and below */
+  /** Sets the deadline of the wait that begins now. @param now a time by `performance.now()`, here and below */
   setDeadline(wait: Wait, now = performance.now()): void {
     this.timing.wait(now);
     this.http.deadline = now + this.snapshot.timeouts[timeoutNames[wait]];
@@ -208,8 +208,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    // Abort the call here, because `onClose` does not abort it after a complete response. Nobody can receive what the core still sends,
-    // above all a WebSocket's 101.
+    // Abort the call here, because `onClose` does not abort it after a complete response. Nothing more that the core sends may reach the
+    // client, least of all a WebSocket's 101.
     this.call?.abort();
     this.reservation.abandon();
     const row = findRefusal(refusal.code);

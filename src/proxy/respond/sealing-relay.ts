@@ -100,7 +100,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   override onFailure(failure: UpstreamFailure): void {
-    // Otherwise, bytes that the decoder still emits would follow the refusal.
+    // Stop the decoder first. Otherwise, bytes that it still emits would follow the refusal.
     this.#decoder?.destroy();
     super.onFailure(failure);
   }
@@ -126,8 +126,8 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   /**
-   * Handles an event of the decoder, unless the request has been refused or is over: the decoder may still emit bytes then. Catches errors,
-   * because an error that an event handler throws would end the process.
+   * Handles an event of the decoder, unless the request has been refused or is over, because the decoder may still emit bytes then. Catches
+   * errors, because an error that an event handler throws would end the process.
    */
   #unlessRefused(work: () => void): void {
     if (this.responder.refusal !== undefined || this.responder.http.closed) return;

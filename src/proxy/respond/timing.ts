@@ -16,14 +16,14 @@ export const timeoutNames = {
  */
 export type Wait = keyof typeof timeoutNames;
 
-/** The durations of one request in milliseconds; points in time are on `performance.now()`'s scale. */
+/** Measures the durations of one request in milliseconds. All times are by `performance.now()`. */
 export class Timing {
   readonly startedAt: MonotonicMs;
   /** The time spent on opening and sealing. */
   envelope = 0;
-  /** From sending the request to the upstream to the end of the upstream's response. */
+  /** The time from sending the request to the upstream until the end of the upstream's response. */
   upstream: number | undefined;
-  /** From the start of the request to the head of its response, minus the time spent waiting for the client and the upstream. */
+  /** The time from the start of the request to the head of its response, minus the time spent waiting for the client and the upstream. */
   overhead: number | undefined;
   #sentAt: number | undefined;
   #waited = 0;
