@@ -163,12 +163,12 @@ export class App {
     };
   }
 
-  /** The configuration in force. */
+  /** The current configuration. */
   get settings(): Settings {
     return this.#config;
   }
 
-  /** Applies valid files. Reports an invalid file and keeps its previous content in force. */
+  /** Applies valid files. Reports an invalid file and keeps using its previous content. */
   reload(loaded: ReloadedFiles): void {
     const { sidecar } = this.#fileStates.take(loaded, this.#config, (config) => this.apply(config));
     if (sidecar !== undefined) this.#operators?.configurationChanged(sidecar);
@@ -209,7 +209,7 @@ export class App {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes each part after the parts that use it. @param onServed called once a revocation has no request left to end */
+  /** Drains, then closes each part after the parts that use it. @param onServed called when no request is left for a revocation to end */
   async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();

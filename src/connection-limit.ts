@@ -12,7 +12,7 @@ export class ConnectionLimit {
   readonly #evictable: Connections = new Map();
   /** The kept connections of each owner. */
   readonly #kept = new Map<string, Connections>();
-  /** Maximum number of kept connections per owner. It is also how many connections that are not kept always have room. */
+  /** Maximum number of kept connections per owner. There is always room for the same number of connections that are not kept. */
   readonly #share: number;
   #size = 0;
 

@@ -190,7 +190,7 @@ export const refusalReasons = {
 
 export type RefusalReason = (typeof refusalReasons)[keyof typeof refusalReasons][number];
 
-/** The details of one refusal, in addition to the row of its code. */
+/** The details of one refusal, in addition to the row for its code. */
 export interface RefusalDetails {
   /** The value of `Allow`, for `method_not_allowed`. */
   readonly allow?: string;

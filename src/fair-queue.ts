@@ -88,7 +88,7 @@ interface WaitingWork {
  */
 export class NestedFairQueue {
   length = 0;
-  /** Work of an owner; empty in a group. */
+  /** The work of an owner; empty if this is a group. */
   readonly #work = new Set<WaitingWork>();
   /** The groups, or owners, within this group, in the order of turns. */
   readonly #within = new Map<string, NestedFairQueue>();

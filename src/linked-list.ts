@@ -1,4 +1,4 @@
-/** The links of a list member. Both are undefined while the member is in no list. */
+/** The links of a list member. Both are undefined while the member is not in a list. */
 export interface Linked<T> {
   previous: T | undefined;
   next: T | undefined;

@@ -30,7 +30,7 @@ export function listenerOptions(tls: ListenerTls): TlsOptions {
 /**
  * The TLS settings of a listener after its configuration has changed. Returns `before` itself if nothing has to be replaced, because a
  * replacement ends the resumption of all TLS sessions. Whether client certificates are required does not change. Without `ca`, Node would
- * accept clients with certificates from any public CA, so a removed `clientCa` stays in force until the restart that the log asks for.
+ * accept clients with certificates from any public CA, so a removed `clientCa` stays in effect until the restart that the log asks for.
  */
 export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.clientCa }: ListenerTls): ListenerTls {
   const renewed = { cert, key, clientCa: before.clientCa && clientCa };
@@ -39,9 +39,8 @@ export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.c
 }
 
 /**
- * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded because it has no forward secrecy. With
- * RSA key exchange, the private key would also be used only when the client's second message arrives, and that message does not wait for a
- * turn.
+ * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded because it has no forward secrecy.
+ * Moreover, it uses the private key only when the client's second message arrives, and that message does not wait for a turn.
  */
 export function secureContext({ cert, key, clientCa }: ListenerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ca: clientCa, ciphers: `${tls().DEFAULT_CIPHERS}:!kRSA` };

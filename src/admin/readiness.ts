@@ -7,9 +7,9 @@ const interval = 2_000;
 const laterInterval = 600_000;
 
 /**
- * Whether the sidecar is ready for traffic. It does not become ready until its store has been reached once, or if the master key unwraps
- * none of the credentials in the first samples. A rollout therefore stops at the first pod if the store or the master key is wrong, or if
- * the store lacks tables. Later outages do not end readiness.
+ * Whether the sidecar is ready for traffic. It becomes ready once its store has been reached, unless the master key unwraps none of the
+ * credentials in the first samples. A rollout therefore stops at the first pod if the store or the master key is wrong, or if the store
+ * lacks tables. Later outages do not end readiness.
  */
 export class Readiness {
   readonly #log: Logger;

@@ -8,7 +8,7 @@ export interface Loaded<Data> {
   /** Undefined until the first response. Kept during later requests and after a refusal. */
   readonly data: ReadonlySignal<Data | undefined>;
   readonly refused: ReadonlySignal<Refused | undefined>;
-  /** Loads again. */
+  /** Loads the data again. */
   readonly reload: () => void;
 }
 

@@ -5,7 +5,7 @@ const signInLink = /^#\/sign-in\/(.+)$/;
 /** The fragment of the address, which selects the page. It may name accounts but never contains a secret. */
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
-  // A sign-in link was opened in this window. Reload the page, because it takes the token from a link only at its start.
+  // A sign-in link was opened in this window. Reload the page, because it takes a token from a link only when it starts.
   if (signInLink.test(location.hash)) location.reload();
   hash.value = location.hash;
 });
@@ -26,7 +26,7 @@ export const path = computed<readonly string[]>(() => (parts.value[0] ?? '').spl
 
 const query = computed(() => new URLSearchParams(parts.value[1]));
 
-/** The page without its tab, such as `accounts/acme`. */
+/** The path of the page without its tab, such as `accounts/acme`. */
 export const place = computed(() => path.value.slice(0, 2).join('/'));
 
 function decode(segment: string): string {

@@ -6,7 +6,7 @@ type Role = 'viewer' | 'operator' | 'admin';
 export interface Session {
   readonly name: string;
   readonly role: Role;
-  /** The only account that the token may see; null if it may see all. */
+  /** The only account that the token gives access to; null if it gives access to all accounts. */
   readonly account: string | null;
   /** A time in RFC 3339 format. */
   readonly expires_at: string;

@@ -432,7 +432,7 @@ export const texts = {
     use: 'Use',
   },
 
-  /** An explanation of each refusal for operators, by its code. */
+  /** Explanations of refusals for operators, by code. */
   refusals: {
     missing_api_key: 'The request had no Authorization header.',
     malformed_api_key: 'The Authorization header is not "Bearer" and an API key.',

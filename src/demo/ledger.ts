@@ -11,7 +11,7 @@ interface Payment {
   readonly reference?: string | undefined;
 }
 
-/** A transaction, as in responses. */
+/** A transaction, as it appears in responses. */
 interface Transaction {
   readonly id: string;
   readonly object: 'transaction';
@@ -22,7 +22,7 @@ interface Transaction {
   readonly reference: string | null;
 }
 
-/** A webhook, as in responses. */
+/** A webhook, as it appears in responses. */
 interface Webhook {
   readonly id: string;
   readonly object: 'webhook';
@@ -42,7 +42,7 @@ const maxStored = 10_000;
 /** Maximum number of items in a list. */
 const maxListed = 100;
 
-/** The payments of the stand-in core. An account sees only its own items. A request for another account's item gets a 404. */
+/** The payments and webhooks of the stand-in core. An account sees only its own items. A request for another account's item gets a 404. */
 export class Ledger {
   readonly #transactions: Items<Transaction> = new Map();
   readonly #webhooks: Items<Webhook> = new Map();

@@ -9,13 +9,13 @@ import type { Encoding } from './encoding.ts';
  */
 
 /**
- * Why a string did not open, in the order of the checks. The reasons may appear only in the access log, because anyone who can tell
+ * Why a string could not be opened, in the order of the checks. The reasons may appear only in the access log, because anyone who can tell
  * `padding` from `not_json` has a CBC padding oracle.
  */
 export const openReasons = ['encoding', 'length', 'padding', 'not_json'] as const;
 export type OpenReason = (typeof openReasons)[number];
 
-/** Seals for one account in one environment. */
+/** Seals plaintext for one account in one environment. */
 export interface EnvelopeSealer {
   /** The whole envelope, `{"data":"…"}`, in ASCII. */
   seal(plaintext: Buffer): string;
@@ -50,13 +50,13 @@ export interface EnvelopeOpener {
   readonly waits: boolean;
   /**
    * @param data the string of an envelope, as bytes
-   * @returns the plaintext byte for byte, which is valid JSON in UTF-8; or why the string did not open. A promise if `open` waits or works
-   *   in slices. Never throws, and takes the same time for every fault in the plaintext, wherever the fault is.
+   * @returns the plaintext byte for byte, which is valid JSON in UTF-8; or why the string could not be opened. A promise if `open` waits or
+   *   works in slices. Never throws, and takes the same time for every fault in the plaintext, wherever the fault is.
    */
   open(data: Buffer, context: OpenContext): Buffer | OpenReason | Promise<Buffer | OpenReason>;
   /**
-   * The likely mistake in a string that did not open, for merchants in the test environment. The hint depends only on the string, because
-   * it must not reveal the plaintext.
+   * The likely mistake in a string that could not be opened, for merchants in the test environment. The hint depends only on the string,
+   * because it must not reveal the plaintext.
    */
   hint(data: string): string;
 }

@@ -5,7 +5,7 @@ import { cryptography } from '../cryptography.ts';
 export const keyTexts = ['text', 'base64'] as const;
 export type KeyText = (typeof keyTexts)[number];
 
-/** The algorithms of envelopes. `formats.ts` contains their codecs. */
+/** The algorithms for envelopes. `formats.ts` contains their codecs. */
 export type AlgorithmName = typeof cryptography.envelope.algorithm;
 
 /**
@@ -31,7 +31,9 @@ export class Credentials {
     return this.#iv;
   }
 
-  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV. Both sides use them to name credentials. */
+  /**
+   * The first 16 hex digits of SHA-256 over the bytes of the key and the IV. Both the sidecar and merchants use them to name credentials.
+   */
   get fingerprint(): string {
     return createHash(cryptography.digest.algorithm)
       .update(this.#key.export())

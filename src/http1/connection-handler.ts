@@ -2,17 +2,17 @@ import type { ServerExchange } from './exchange.ts';
 import type { HeadLimits } from './parse/request-reader.ts';
 import type { SuspendReason } from './read-pace.ts';
 
-/** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
+/** Handles the events of one connection. If one of its methods throws, the error goes to `onError` and the connection is closed. */
 export interface ConnectionHandler {
   /**
    * A request has begun. The exchange has no head if the bytes are not a request, or if no complete head has arrived within `headTimeout`.
-   * In that case, the owner sends a response, which ends the connection, or aborts the exchange. A fault in a body is reported to the
+   * In that case, the handler must send a response, which ends the connection, or abort the exchange. A fault in a body is reported to the
    * body's sink instead.
    */
   onRequest(exchange: ServerExchange): void;
   /**
    * The connection holds this many more bytes (fewer if negative). Held bytes belong to an incomplete head, a body that is not being read,
-   * or pipelined requests. At most `maxHeadSize` bytes of a head are held; of anything else, at most 16 KiB and one read of the socket.
+   * or pipelined requests. At most `maxHeadSize` bytes of a head are held; of anything else, at most 16 KiB plus one read of the socket.
    *
    * @returns false to close the connection instead
    */

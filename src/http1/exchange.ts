@@ -21,7 +21,7 @@ export interface ExchangeHandler {
 
 /** The part of a connection that its exchange uses. */
 export interface ExchangeConnection {
-  /** With TLS, the TLS socket. Owners may read its addresses and certificates, but only `handOver` lets them take it over. */
+  /** With TLS, the TLS socket. Handlers may read its addresses and certificates, but may use it otherwise only after `handOver`. */
   readonly socket: Socket;
   readonly isSecure: boolean;
   deadline: MonotonicMs;
@@ -229,7 +229,7 @@ export class ServerExchange {
   /**
    * Ends the response. If the stated length is not reached, the exchange is aborted.
    *
-   * @param last like the piece in `write`
+   * @param last the last piece; see `write`
    */
   end(last: string | Buffer = ''): void {
     if (this.closed || this.ended) return;

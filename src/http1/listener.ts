@@ -38,7 +38,7 @@ type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
 
 /**
  * How many sockets listen on the port. libuv accepts one connection per socket in a turn of the event loop. With one socket, a merchant's
- * connection would wait in the kernel for one turn per anonymous connection before it. Sockets can share a port only on Linux.
+ * connection would wait in the kernel for one turn per anonymous connection ahead of it. Sockets can share a port only on Linux.
  */
 const sockets = process.platform === 'linux' ? 64 : 1;
 

@@ -56,7 +56,7 @@ export class ExchangeRunner {
   readonly #opener: EnvelopeOpener;
 
   /**
-   * @param directory returns the directory in force
+   * @param directory returns the current directory
    * @param observe   called once for each request, at its end
    */
   constructor(

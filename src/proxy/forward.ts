@@ -11,7 +11,7 @@ import type { UpgradeRequest } from '../upstream/upgrade.ts';
  * Returns the fields of a request to the upstream as a new flat list: the client's end-to-end fields that do not depend on the body, and
  * the sidecar's own fields. Begins the span of the request to the upstream.
  *
- * @param now a time by `performance.now()`
+ * @param now from `performance.now()`
  */
 export function upstreamFields(exchange: Admitted, { client, http, snapshot }: Responder, now: MonotonicMs): string[] {
   const { id, head, environment, principal, trace } = exchange;

@@ -14,7 +14,7 @@ const handshakesInTurn = { min: 2, max: 8 } as const;
 /** How many milliseconds a turn must take for each handshake that begins, so that handshakes get a third of the time of long turns. */
 const timePerHandshake = 4;
 
-/** One in this many handshakes that begin is the oldest waiting one; all others are the newest. */
+/** Of this many handshakes that begin, one is the oldest that waits; the others are the newest. */
 const oldestOf = 4;
 
 /** TLS handshakes that wait to begin. */

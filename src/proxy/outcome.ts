@@ -94,10 +94,10 @@ function rounded(milliseconds: number): number {
 }
 
 /**
- * Explains the decision about a request for the log level `debug`: its routes, the kind of its key, and the limit that refused the request.
+ * Explains the decision about a request at the log level `debug`: its routes, the kind of its key, and the limit that refused the request.
  * Like the access line, the explanation contains no path, query, header or body. Unlike the access line, it also contains no address.
  *
- * @param used how much of each limit is in use at the end of the request
+ * @param used how much of each limit is in use when the request ends
  */
 function explanation(responder: Responder, used: LimitUse['used']): object {
   const { id, environment, encryption, match, principal } = responder.exchange;

@@ -8,9 +8,9 @@ export interface AccountCount {
   readonly account: string;
   readonly requests: number;
   readonly refusals: number;
-  /** Envelopes that opened. */
+  /** Envelopes that were opened. */
   readonly opened: number;
-  /** Envelopes that did not open. */
+  /** Envelopes that could not be opened. */
   readonly unopened: number;
   /** Bodies that were refused without being opened, because they are not envelopes or are for other credentials. */
   readonly unread: number;

@@ -30,8 +30,8 @@ export function logChange(log: Logger, difference: Difference): void {
 }
 
 /**
- * Logs how the accounts in force differ from the previous accounts: the first changes, then how many more accounts have changed. Works in
- * batches, so that requests are served in between.
+ * Logs how `after` differs from `before`: the first changes, then how many more accounts have changed. Works in batches, so that requests
+ * are served in between.
  */
 export async function logChanges(log: Logger, before: readonly Account[], after: readonly Account[]): Promise<void> {
   const earlier = new Map(before.map((account) => [account.id, account]));

@@ -4,7 +4,7 @@ const inOctave = 4;
 /** The upper end of the first bucket, in milliseconds. */
 const first = 0.25;
 
-/** The last bucket but one ends at 0.25 ms × 2^18, a little over a minute. The last bucket also counts longer durations. */
+/** The second-to-last bucket ends at 0.25 ms × 2^18, a little over a minute. The last bucket also counts longer durations. */
 const buckets = 18 * inOctave + 1;
 
 /** Counts durations in buckets whose upper bounds grow by about a fifth from one to the next. */

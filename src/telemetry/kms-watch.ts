@@ -10,7 +10,7 @@ const interval = 60_000;
  * Watches the KMS for the metrics and the log. Without these checks, a running sidecar would contact the KMS only if a reload needed
  * different master keys.
  *
- * @param keyring returns the keyring in force; undefined if there is no KMS
+ * @param keyring returns the current keyring; undefined if there is no KMS
  */
 export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring | undefined) {
   /** The result of the last check; undefined before the first check or if there is no KMS. */

@@ -25,7 +25,7 @@ interface Failing extends Omit<EnvironmentCount, 'unexpected' | 'codes'> {
 /** How many accounts `failures` returns. */
 const maxNamed = 20;
 
-/** The refusals of bodies that are not envelopes or that do not open. */
+/** The refusals of bodies that are not envelopes or that cannot be opened. */
 const envelopeCodes: ReadonlySet<RefusalCode> = new Set([
   'envelope_required',
   'envelope_malformed',
@@ -33,8 +33,8 @@ const envelopeCodes: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * Whether an envelope did not open, as counted by `envelopes_total{operation="open",outcome="failed"}`. Bodies without an envelope, and
- * bodies for which the client names credentials that the account does not have, are not opened at all.
+ * Whether an envelope could not be opened, as counted by `envelopes_total{operation="open",outcome="failed"}`. Bodies without an envelope,
+ * and bodies for which the client names credentials that the account does not have, are not opened at all.
  */
 function didNotOpen({ code, reason }: AccessLine): boolean {
   const isOfEnvelope = code === 'decryption_failed' || code === 'too_many_attempts';
@@ -112,8 +112,8 @@ export class RecentTraffic {
   }
 
   /**
-   * The fraction of accounts for which no envelope opened, among the accounts that sent envelopes in the last ten minutes. It is between 0
-   * and 1, and 0 if no account sent envelopes.
+   * Of the accounts that sent envelopes in the last ten minutes, the fraction for which no envelope could be opened. It is between 0 and 1,
+   * and 0 if no account sent envelopes.
    */
   failingRatio(environment: EnvironmentName): number {
     const counts = this.#accounts[environment].all(this.#clock());

@@ -13,7 +13,7 @@ interface RefusedRequest {
   readonly requestId: string;
   readonly route: string;
   readonly code: RefusalCode;
-  /** The reason for the refusal, for example why an envelope did not open. */
+  /** The reason for the refusal, for example why an envelope could not be opened. */
   readonly reason: string | undefined;
 }
 

@@ -38,7 +38,7 @@ export class ReloadMetrics {
     this.#succeeded(file, now);
   }
 
-  /** Counts a file whose new content is in force. */
+  /** Counts a file whose new content has been applied. */
   reloaded(file: ConfigFile, now: EpochMs): void {
     this.#reloads.inc({ file, outcome: 'ok' });
     this.#succeeded(file, now);

@@ -141,7 +141,7 @@ export function sealedCredentialsMetric(registry: Registry): SetFailingCredentia
 }
 
 /**
- * @param inForce called at each scrape; returns the settings in force
+ * @param inForce called at each scrape; returns the current settings
  * @param newestKeyId returns the KMS's name for the key with which the KMS wraps now; undefined if the name is not known
  */
 export function masterKeysMetric(

@@ -19,7 +19,8 @@ interface Seen {
 const unseen = (): Seen => ({ last: beginning, isSigned: undefined, added: [] });
 
 /**
- * Reports if the store no longer has an event that this sidecar has seen, because an older store came back or the trail was changed.
+ * Reports if the store no longer has an event that this sidecar has seen, because an older copy of the store is in use or the trail was
+ * changed.
  *
  * @param look asks the store for the end of its trail, and for the hash of the event at a position
  */

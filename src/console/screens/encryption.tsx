@@ -16,7 +16,7 @@ import { Tester } from './tester.tsx';
 
 const say = texts.encryption;
 
-/** How an account encrypts in each environment, with the tester. */
+/** How an account encrypts in each environment, and the tester. */
 export function Encryptions({ account, reload }: { account: Account; reload: () => void }) {
   const shown = useSignal<EnabledEncryption | undefined>(undefined);
   const handedOver = useSignal<Credentials | undefined>(undefined);

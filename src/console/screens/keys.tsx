@@ -124,7 +124,7 @@ function KeyName({ apiKey: { id, name } }: { apiKey: UsedKey }) {
   );
 }
 
-/** The key without its middle, and its kind. */
+/** The key with its middle left out, and its kind. */
 function MaskedKey({ apiKey: { hint, kind, environment } }: { apiKey: UsedKey }) {
   return (
     <span class="row tight">

@@ -13,7 +13,7 @@ const say = texts.rotateSeveral;
 /** The account and the id of a key. */
 export type DueKey = Pick<Due, 'account'> & { readonly id: string };
 
-/** A key and the outcome of its rotation: its successor, or why the rotation was refused. The outcome is undefined until then. */
+/** A key and, once its rotation is done, the outcome: the key's successor, or why the rotation was refused. */
 interface Work {
   readonly key: DueKey;
   readonly outcome: IssuedKey | { readonly refused: string } | undefined;

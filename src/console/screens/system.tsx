@@ -8,7 +8,7 @@ import { Table } from '../ui/table.tsx';
 
 const say = texts.system;
 
-/** The configuration in force, and the members that need a restart. */
+/** The current configuration, and the members that need a restart. */
 export function SystemPage() {
   const overview = useLoad(() => ask(api.GET('/api/v1/overview')), 10_000);
   const configuration = useLoad(() => ask(api.GET('/api/v1/configuration')), 10_000);

@@ -13,7 +13,7 @@ const say = texts.tester;
 interface Outcome {
   readonly tone: 'good' | 'warn' | 'bad';
   readonly text: string;
-  /** Whether the sidecar can be asked why the envelope does not open. */
+  /** Whether the sidecar can be asked why the envelope cannot be opened. */
   readonly unopened?: boolean;
 }
 
@@ -58,7 +58,7 @@ export function Tester({ given }: { given: Credentials | undefined }) {
   );
 }
 
-/** The contents of the tester's fields, and its actions. */
+/** The contents of the tester's fields, and the tester's actions. */
 function useTester(given: Credentials | undefined) {
   const key = useSignal('');
   const iv = useSignal('');
@@ -72,7 +72,7 @@ function useTester(given: Credentials | undefined) {
     iv.value = given.iv;
   }, [given, key, iv]);
 
-  /** Runs an action with the key and the IV and shows the outcome. If the key or the IV is wrong, shows that instead. */
+  /** Runs an action with the key and the IV and shows the outcome. If the key or the IV is wrong, shows the mistake instead. */
   const run = async (action: (credentials: Credentials) => Promise<Outcome>): Promise<void> => {
     const credentials = { key: key.value, iv: iv.value };
     const fault = findFault(credentials);

@@ -189,7 +189,7 @@ function sumSlot(slot: Slot): number {
   return outcomes.reduce((sum, outcome) => sum + slot[outcome], 0);
 }
 
-/** In UTC, as in logs. */
+/** Formats the start of a slot in UTC, as in logs. */
 function formatTime(slot: Slot | undefined): string {
   return slot?.time.slice(11, 16) ?? '';
 }

@@ -46,20 +46,20 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
   );
 }
 
-/** The props of a dialog for a change. */
+/** The props of a dialog that makes a change. */
 export interface DialogHandlers<Changed> {
   readonly onClose: () => void;
   /** Called after the change, once the dialog is closed. */
   readonly onDone: (changed: Changed) => void;
 }
 
-/** A dialog for a change. It closes after the change; if the change is refused, it stays open and shows the reason. */
+/** A dialog that makes a change and then closes. If the change is refused, the dialog stays open and shows the reason. */
 export function Ask<Changed extends { readonly in_force: boolean }>(
   props: DialogHandlers<Changed> & {
     title: string;
     submit: string;
     danger?: boolean;
-    /** Whether the input is complete. Default: yes. */
+    /** Whether the input is complete. Default: true. */
     ready?: boolean;
     onSubmit: () => Promise<Changed>;
     /** The message that is shown after the change. */

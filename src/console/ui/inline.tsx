@@ -24,7 +24,7 @@ export function ActiveBadge({ active }: { active: boolean }) {
   return <Badge tone={active ? 'good' : 'quiet'}>{active ? texts.active : texts.inactive}</Badge>;
 }
 
-/** Shows a time as its distance from now, with the full time as its title. Null means never; undefined means not recorded. */
+/** Shows a time relative to now, with the full time as its title. Null means never; undefined means not recorded. */
 export function When({ date }: { date: string | null | undefined }) {
   if (date === undefined) return <span class="faint">{texts.notRecorded}</span>;
   if (date === null) return <span class="faint">{texts.never}</span>;

@@ -23,7 +23,7 @@ export function UseLine({ use: { hours, days } }: { use: Use }) {
   );
 }
 
-/** The heading of a column with such bars. */
+/** The heading of a column of `UseLine`s. */
 export function useHeading([first]: readonly { readonly use: Use }[]): string {
   return first === undefined || first.use.days === null ? say.hours : say.days;
 }

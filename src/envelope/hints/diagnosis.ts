@@ -25,9 +25,9 @@ export function findCause(data: string, credentials: Credentials, key: string, i
 }
 
 /**
- * Explains why a ciphertext does not open with the sender's key and IV. Tries the usual mistakes, and names a mistake only if it accounts
- * for the whole ciphertext. Otherwise, describes the result of decryption. Only for callers that sent the key themselves, because the
- * explanation quotes the beginning of the plaintext. It has at most 200 characters.
+ * Explains why a ciphertext cannot be opened with the sender's key and IV. Tries the common mistakes, and names a mistake only if it
+ * accounts for the whole ciphertext. Otherwise, describes the result of decryption. Only for callers that sent the key themselves, because
+ * the explanation quotes the beginning of the plaintext. It has at most 200 characters.
  *
  * @param ciphertext one or more whole blocks that did not decrypt to JSON under `key` and `iv`
  * @param key        32 bytes of UTF-8

@@ -14,8 +14,8 @@ export const longestExamined = 65_536;
 export const noHint = 'no hint for a body above 64 KiB: try a shorter one';
 
 /**
- * The likely mistake in a body that did not open, for merchants in the test environment. The hint depends only on the body as sent. The
- * result of decryption is not known here, so no hint can leak it.
+ * The likely mistake in a body that could not be opened, for merchants in the test environment. The hint depends only on the body as sent.
+ * The result of decryption is not known here, so no hint can leak it.
  *
  * @param opener the opener with the current credentials
  */

@@ -4,13 +4,13 @@ import { ivsFor, keysFor, type Candidate } from './candidates.ts';
 import { isJson } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
-/** Finds another IV under which a ciphertext decrypts to JSON; undefined if no usual mistake yields one. The key must be the right one. */
+/** Finds another IV under which a ciphertext decrypts to JSON; undefined if no common mistake yields one. The key must be the right one. */
 export function findOtherIv(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
   return ivUnder(blocks, ivsFor(iv, key).slice(1))?.name;
 }
 
-/** Finds another key, IV or mode under which a ciphertext decrypts to JSON; undefined if no usual mistake yields one. */
+/** Finds another key, IV or mode under which a ciphertext decrypts to JSON; undefined if no common mistake yields one. */
 export function findMisuse(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const ivs = ivsFor(iv, key);
   const all = keysFor(key, iv);

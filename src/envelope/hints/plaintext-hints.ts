@@ -8,7 +8,7 @@ import { findPadding } from './paddings.ts';
 /** How many characters of a plaintext a hint quotes. */
 const quoted = 24;
 
-/** A usual mistake whose correction turns the decrypted blocks into JSON; undefined if there is none. */
+/** A common mistake whose correction turns the decrypted blocks into JSON; undefined if there is none. */
 export function findPlaintextMistake(padded: Buffer): string | undefined {
   const padding = findPadding(padded, isJson);
   if (padding !== undefined) return padding.name;
@@ -68,7 +68,7 @@ const noJson =
   'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 /**
- * Describes decrypted blocks if no usual mistake accounts for them. The hint asks about the IV only if the first block alone is not text,
+ * Describes decrypted blocks if no common mistake accounts for them. The hint asks about the IV only if the first block alone is not text,
  * because the IV changes only that block (NIST SP 800-38A §6.2). Other bytes before the text would look the same.
  *
  * @param padded neither JSON nor corrected to JSON by `findPlaintextMistake`

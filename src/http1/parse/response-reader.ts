@@ -92,7 +92,7 @@ export class ResponseReader {
       if (fault !== undefined) return fault;
       at = isHead ? this.#text.next : this.#body.next;
       if (this.#isComplete()) {
-        // Further bytes belong to no request.
+        // The bytes after the response do not belong to any request.
         if (at < chunk.length) {
           this.reusable = false;
           this.excess = true;

@@ -57,7 +57,7 @@ export class Admission {
     this.#lookUps.resize(inFlight);
   }
 
-  /** Decides everything that depends on the head alone. @param startedAt a time by `performance.now()`, here and below */
+  /** Decides everything that depends on the head alone. @param startedAt from `performance.now()`, here and below */
   route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: MonotonicMs): Exchange {
     // A head that can be read in two ways is refused before any decision relies on either reading.
     const head = readHead(http);
@@ -91,8 +91,8 @@ export class Admission {
       trace: this.#recorder.trace(head, () => snapshot.trusts(peer), startedAt),
       refusal: undefined,
     };
-    // A WebSocket handshake must not have a body. One recipient could take the bytes after the head for the body, and another for the first
-    // frame of the WebSocket.
+    // A WebSocket handshake must not have a body. Otherwise, one recipient could take the bytes after the head for the body, and another
+    // for the first frame of the WebSocket.
     if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
       const why = 'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding';
       return { ...exchange, refusal: ambiguousBecause(why, environment) };

@@ -6,7 +6,7 @@ import type { GatewaySnapshot } from './snapshot.ts';
 /** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2). A dual-stack listener sees IPv4 peers in this form. */
 const mappedIPv4 = /^::ffff:([\d.]+)$/;
 
-/** The usual spelling of the address at the other end of a connection. */
+/** The normal spelling of a peer's address, in which an IPv4 address is not mapped to IPv6. */
 export function peerAddress(remoteAddress: string): string {
   return remoteAddress.startsWith('::') ? remoteAddress.replace(mappedIPv4, '$1') : remoteAddress;
 }

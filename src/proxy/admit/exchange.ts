@@ -23,7 +23,7 @@ interface Facts {
   readonly testElsewhere: boolean;
   /** Whether the request's route uses envelopes. The test endpoints do not. */
   readonly enveloped: boolean;
-  /** The key and its account. If the key was refused because it is revoked or expired, they are kept for the log. */
+  /** The key and its account. If the key was refused because it is revoked or expired, both are kept for the log. */
   readonly principal: Principal | undefined;
   /** The tier whose quota the request counts against. A request with a refused key counts as anonymous, because the key proves nothing. */
   readonly tier: Tier;

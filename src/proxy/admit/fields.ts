@@ -68,8 +68,8 @@ export const roleInResponse = roleReader([...responseRoles.keys(), ...forwarded]
 /**
  * Returns a function that finds the role of a header.
  *
- * @param usualNames in lower case. A header whose name is in this list, spelt in lower case or `Like-This`, is looked up in a map, so that
- *   few names have to be examined.
+ * @param usualNames common names in lower case. A header with one of these names, spelt in lower case or `Like-This`, is looked up in a
+ *   map, so that few names have to be examined.
  */
 function roleReader<Role extends string>(
   usualNames: readonly string[],

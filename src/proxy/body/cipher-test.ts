@@ -53,7 +53,7 @@ export async function runCipherTest(
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
   if (read instanceof Refusal) return read;
   // The request takes no slot, because nothing is sent to the core. Instead, it waits for a turn, and the memory that it takes up meanwhile
-  // is charged. If the body is longer than that, only the body is charged; otherwise, a body of the maximum length would not fit.
+  // is charged. If the body is longer than that, only the body is charged, because a body of the maximum length would not fit otherwise.
   const held = waitingBytes(http.head);
   const { promise: turn, resolve } = Promise.withResolvers<void>();
   if (!reservation.waitIn(queue, read.length < held ? held : 0, resolve)) return new Refusal('overloaded');

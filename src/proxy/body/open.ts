@@ -32,7 +32,7 @@ export type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 /** Opens the envelopes in requests. A request whose envelope cannot be opened is not forwarded. */
 export class EnvelopeOpener {
   readonly #metrics: Metrics;
-  /** Counts the envelopes that did not open, by API key. */
+  /** Counts the envelopes that could not be opened, by API key. */
   readonly #failures = new FailureLimiter();
   readonly #longBodies: LongBodies;
   readonly #memories: FormatMemories;

@@ -17,7 +17,7 @@ import { QueuesOfAll, Turns, type Crowd } from './queues.ts';
 /** The kind of key that a request has proven to have. Quotas keep public keys and requests without a key from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
 
-/** What an amount is charged to. */
+/** Names the parts of the budgets that an amount is charged to. */
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
@@ -45,7 +45,7 @@ export interface Evictor {
 /** The share that all public keys together get of the room that secret keys leave unused. */
 const publicShare = (): number => 1 / 2;
 
-/** The share that one account's public keys get of the room that other accounts' leave. An attacker may have the keys of many accounts. */
+/** The share that one account's public keys get of the room that is left. An attacker may have the keys of many accounts. */
 const accountPublicShare = (): number => 2 / 3;
 
 /** If the whole is smaller than this, only the quotas apply to public keys. In test, the whole may be only a quarter of the limit. */
@@ -136,7 +136,7 @@ export class Budgets {
     accountPublic: newAmounts(),
   };
   readonly #least = newAmounts();
-  /** An account's share for secret keys in both environments: an eighth more than in one, because twice as much could be everything. */
+  /** The share of an account's secret keys in both environments: an eighth more than in one, because twice as much could be everything. */
   #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
   /** The part that all valid keys use. Requests without a valid key do not count against it, because they are bounded or can be evicted. */
@@ -183,7 +183,7 @@ export class Budgets {
     this.#sweep = setInterval(() => this.#forgetIdle(), sweepInterval).unref();
   }
 
-  /** Sets the quotas. Amounts in use stay in use. */
+  /** Sets the quotas. Amounts that have already been taken are kept. */
   resize({ connections, inFlight, buffered, requestBody, account }: Limits, servesBoth: boolean): void {
     const divide = (name: LimitName, size: number, min: number, anonymous: number): void => {
       const part = (fraction: number): number => Math.max(min, Math.floor(size * fraction));
@@ -268,8 +268,8 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // Anyone can have the public keys of many shops. Therefore, requests wait together with those of other accounts, in turns, and so do
-          // clients that have sent a lot of data or many small pieces. Clients that are held up wait only for clients of the same account.
+          // Anyone can have the public keys of many shops, so all accounts share queues and take turns, both for requests and for clients
+          // that have sent a lot of data or many small pieces. Clients that are held up wait only for clients of the same account.
           turns: new Turns(false, this.#publicTurns[environment]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],
           shares,

@@ -22,7 +22,7 @@ export interface RequestServer {
   onError(error: unknown): void;
 }
 
-/** What all connections of a listener share. */
+/** The context that all connections of a listener share. */
 export interface ConnectionContext {
   readonly budgets: Budgets;
   readonly closings: Closings;

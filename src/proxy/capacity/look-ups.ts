@@ -14,7 +14,7 @@ export interface Guesser {
   readonly isThrottled: boolean;
 }
 
-/** A waiter that refuses to wait, so that a look-up for which no slot is free is given up. */
+/** A waiter that refuses to wait. If no slot is free, its look-up is not made. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
 /** Look-ups that wait for a slot. Networks take turns; within a network, so do its smaller networks and then their clients. */
@@ -48,13 +48,13 @@ class Line {
 /**
  * Limits pending look-ups of keys that are not cached, because a guess cannot be distinguished from a valid key until its look-up ends.
  * Clients that have made too many guesses have separate slots. Cached keys are never limited. Keys that existed when they were last looked
- * up are not limited either, because after a reload or a lost connection, all of them are looked up again at the same moment. Each
- * connection waits for only one such look-up at a time.
+ * up are not limited either, because after a reload or a lost connection, all of them are looked up again at once. Each connection waits
+ * for only one such look-up at a time.
  */
 export class LookUps {
   #limit = 0;
   readonly #throttled = new Line();
-  /** The other look-ups. If the cache is empty, every key in use is looked up at the same moment. */
+  /** The other look-ups. If the cache is empty, all keys in use are looked up at once. */
   readonly #others = new Line();
   /** Hashes of keys that existed when they were last looked up. */
   readonly #existing = new LRUCache<string, true>({ max: maxExisting });

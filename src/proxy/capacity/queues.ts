@@ -125,7 +125,7 @@ export function queuesByCrowd<T>(createQueue: (crowd: Crowd) => T): Readonly<Rec
   return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue(crowd)])) as Record<Crowd, T>;
 }
 
-/** A queue for each crowd in which a few requests start per turn. */
+/** For each crowd, a queue from which a few requests start per turn. */
 export function queuesOfRequests(): Readonly<Record<Crowd, TickQueue>> {
   return queuesByCrowd(() => new TickQueue(startedInTurn));
 }

@@ -35,8 +35,8 @@ export class ReadTurn {
 
   /**
    * Waits for the client's turn. A client that has sent many small pieces may do so again in every turn and would break every batch that it
-   * is in, so such clients wait in a queue of their own. New connections have a separate queue too: they do not wait for idle connections
-   * that an attacker has opened in advance, and the idle ones do not wait for a steady stream of new ones.
+   * is in, so such clients wait in a queue of their own. New connections have a separate queue too, so that they do not wait for idle
+   * connections that an attacker has opened in advance, and idle connections do not wait for a steady stream of new ones.
    *
    * @param resume starts reading the client again
    */

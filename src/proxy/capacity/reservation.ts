@@ -33,9 +33,10 @@ export class Reservation implements Waiter {
   #waiting: Claim | undefined;
   #waitingBytes = 0;
   /**
-   * Whether the request's bytes may be evicted. The client decides how long these bytes are held: they are a body for a test endpoint, a body
-   * whose key is being looked up, or a response that the client does not read. Eviction closes the connection if it has never carried a
-   * valid key, unless the request is complete and can be refused. A body for a test endpoint takes room only from unread responses.
+   * Whether the request's bytes may be evicted. The client decides how long these bytes are held, because they are a body for a test
+   * endpoint, a body whose key is being looked up, or a response that the client does not read. Eviction closes the connection if it has
+   * never carried a valid key, unless the request is complete and can be refused. A body for a test endpoint takes room only from unread
+   * responses.
    */
   givesWay = false;
   /**

@@ -122,7 +122,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     else this.#keptBody = body;
   }
 
-  /** Sets the deadline of the wait that begins now. @param now a time by `performance.now()`, here and below */
+  /** Sets the deadline of the wait that begins now. @param now from `performance.now()`, here and below */
   setDeadline(wait: Wait, now = performance.now()): void {
     this.timing.wait(now);
     this.http.deadline = now + this.snapshot.timeouts[timeoutNames[wait]];

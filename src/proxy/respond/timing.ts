@@ -16,7 +16,7 @@ export const timeoutNames = {
  */
 export type Wait = keyof typeof timeoutNames;
 
-/** Measures the durations of one request in milliseconds. All times are by `performance.now()`. */
+/** Measures the durations of one request in milliseconds. Times are from `performance.now()`. */
 export class Timing {
   readonly startedAt: MonotonicMs;
   /** The time spent on opening and sealing. */
