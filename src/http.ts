@@ -55,7 +55,7 @@ export async function listen(
 }
 
 /**
- * For how many milliseconds further bytes from a client are read and discarded, because a reset could overtake the response (RFC 9112
+ * How long further bytes from a client are read and discarded, in milliseconds, because a reset could overtake the response (RFC 9112
  * §9.6).
  */
 export const lingerTime = 2_000;

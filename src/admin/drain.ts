@@ -48,7 +48,7 @@ export class Drain {
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
     const { listener, proxy, monotonic } = this.#dependencies;
-    // If an earlier drain has used up its time, later requests still get a short time.
+    // If an earlier drain has used up its time, requests that have arrived since then still get a short time to finish.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
     await waitUntil(() => listener.size === 0, idleLinger);
     // Close the listener even if requests are in flight, because new connections would use up the time that those requests have left.

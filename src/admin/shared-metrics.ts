@@ -1,6 +1,6 @@
 import type { Registry } from 'prom-client';
 
-/** Milliseconds for which all readers get the same text. */
+/** How long all readers get the same text, in milliseconds. */
 const sharedFor = 1_000;
 
 /** The text of all metrics. It is rendered at most once a second, however many readers there are. */

@@ -40,7 +40,7 @@ export class Refused extends Error {
     this.errors = errors;
   }
 
-  /** This refusal without the errors of these members, which are shown elsewhere; undefined if no error is left. */
+  /** This refusal without the errors for these members, which are shown elsewhere; undefined if no error is left. */
   without(members: ReadonlySet<string>): Refused | undefined {
     const all = Object.entries(this.errors);
     const others = all.filter(([name]) => !members.has(name));
@@ -64,7 +64,7 @@ export async function catchRefusal(attempt: () => Promise<void>): Promise<Refuse
   }
 }
 
-/** Returns the members that are not empty, for a query. */
+/** Returns the non-empty members, for use in a query. */
 export function given<Members extends object>(members: Members) {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== '')) as {
     [Name in keyof Members]?: Exclude<Members[Name], ''>;

@@ -1,7 +1,7 @@
 /** How an envelope's `data` is encoded. */
 export type Encoding = 'hex' | 'base64';
 
-/** The key and the IV of an account as its page shows them. */
+/** An account's key and IV, as shown on its page. */
 export interface Credentials {
   readonly key: string;
   readonly iv: string;

@@ -14,7 +14,7 @@ export interface Session {
   readonly accounts_writable: boolean;
 }
 
-/** The current session. Undefined until the server has been asked; null if nobody is signed in. */
+/** The current session. Undefined until the server has responded; null if nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether the sign-in page says that a session has ended. */
@@ -96,7 +96,7 @@ function authorization(token: string): Readonly<Record<string, string>> {
   return /^[!-~]+$/.test(token) ? { authorization: `Bearer ${token}` } : {};
 }
 
-/** Exchanges a token for a session. Returns why that failed; undefined if it succeeded. */
+/** Exchanges a token for a session. Returns the reason if the exchange failed; undefined if it succeeded. */
 export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreachable' | undefined> {
   let response: Response;
   try {

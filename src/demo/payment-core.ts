@@ -14,7 +14,7 @@ const payment = z.object({ amount, currency, reference });
 const refund = z.object({ transaction: z.string().max(100), amount: amount.optional() });
 const webhook = z.object({ url: z.url({ protocol: /^https?$/ }), events: z.array(z.string()).min(1).default(['*']) });
 
-/** The input of an operation: the account that the sidecar found, the last part of the path, and the JSON of the body. */
+/** The input of an operation: the account that the sidecar found, the last part of the path, and the body's JSON. */
 interface Call {
   readonly account: string;
   readonly id: string;

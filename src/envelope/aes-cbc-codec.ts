@@ -89,7 +89,7 @@ function jsonWithoutPadding(padded: Buffer): Buffer | OpenReason | Promise<Buffe
   });
 }
 
-/** 1 if the numbers are equal, otherwise 0. The result is computed without a branch. */
+/** Returns 1 if the numbers are equal, otherwise 0. The result is computed without a branch. */
 function isEqual(a: number, b: number): number {
   return ((a ^ b) - 1) >>> 31;
 }

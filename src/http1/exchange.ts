@@ -57,7 +57,7 @@ export class ServerExchange {
   /** How many bytes of the body have arrived, excluding their framing. */
   received: number;
   /**
-   * Whether the connection carries further requests after this response. May be set to false before the response begins. If the response
+   * Whether the connection may carry further requests after this response. May be set to false before the response begins. If the response
    * ends before the request does, the rest of the body is read and discarded or, if `keepAlive` is false, the connection is closed.
    */
   keepAlive: boolean;

@@ -99,7 +99,7 @@ export class Incoming implements PaceOwner {
   readonly #reader = new RequestReader(this.#text);
   readonly #body = new BodyReader(this.#text);
   #state: State = 'head';
-  /** Whether reading of the expected bytes is paused. */
+  /** Whether reading the expected bytes is paused. */
   #paused = false;
   /** Whether reading from the socket is stopped. */
   #stopped = false;
@@ -107,7 +107,7 @@ export class Incoming implements PaceOwner {
   /** The bytes that wait to be read, in memory of their own. Up to half of that memory may be unused. */
   #held: Buffer = nothing;
   #charged = 0;
-  /** Whether reading of the held bytes is scheduled for a later turn. */
+  /** Whether the held bytes are scheduled to be read in a later turn. */
   #deferred = false;
   #discarded = 0;
 

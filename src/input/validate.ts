@@ -28,7 +28,7 @@ interface Mistake {
  * checks can skip it.
  *
  * @param once whether the schema is used for this input only, and the input has no long list. Generating code for the schema, as zod does
- *   by default, would then take longer than it saves
+ *   by default, would then take more time than it saves
  */
 export function validate<S extends z.ZodType>(input: Input, schema: S, once = false): Partly<z.output<S>> | undefined {
   if (input.value === undefined) return undefined;

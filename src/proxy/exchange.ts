@@ -57,7 +57,7 @@ export class ExchangeRunner {
 
   /**
    * @param directory returns the current directory
-   * @param observe   called once for each request, at its end
+   * @param observe   called once for each request, when it ends
    */
   constructor(
     admission: Admission,
@@ -141,7 +141,7 @@ export class ExchangeRunner {
     for (const { http } of this.active) if (http.status === undefined) http.keepAlive = false;
   }
 
-  /** Creates the responder of a request that begins. The end of the request is observed, whatever happens. */
+  /** Creates the responder for a new request. The end of the request is observed, whatever happens. */
   #begin(
     http: ServerExchange,
     exchange: Exchange,

@@ -30,7 +30,7 @@ export class Proxy {
   #snapshot: GatewaySnapshot;
   #directory: KeyDirectory;
 
-  /** @param clock for the expiry of keys and the end of grace periods */
+  /** @param clock the clock for the expiry of keys and the end of grace periods */
   constructor(
     snapshot: GatewaySnapshot,
     directory: KeyDirectory,

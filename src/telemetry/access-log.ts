@@ -96,7 +96,10 @@ function format(line: AccessLine, start: string): string {
   );
 }
 
-/** A duration, rounded to whole microseconds, as JSON writes it. Writing a fraction would cost several times as much as two integers do. */
+/**
+ * A duration, rounded to whole microseconds, as JSON writes it. Formatting a fraction would cost several times as much as formatting two
+ * integers.
+ */
 function milliseconds(duration: number): string {
   const microseconds = Math.round(duration * 1_000);
   const whole = Math.floor(microseconds / 1_000);

@@ -6,7 +6,7 @@ import { SeriesCounter } from './series.ts';
 /** The listeners that may use TLS. */
 type TlsListener = 'merchants' | 'operators';
 
-/** Milliseconds for which failures with one listener and reason are added up for one log line, so that a flood does not fill the log. */
+/** How long failures with one listener and reason are added up for one log line, in milliseconds, so that a flood does not fill the log. */
 const window = 60_000;
 
 /** Failures since the last log line. */

@@ -3,14 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createLogger } from './logger.ts';
 
-/** For how many milliseconds the process waits, when it exits, for the log's reader to read the last lines. */
+/** How long the process waits, when it exits, for the log's reader to read the last lines, in milliseconds. */
 const lastLinesTime = 2_000;
 
 /** Milliseconds between two attempts to write while the reader is stalled. */
 const pause = 100;
 
 /**
- * How many characters are gathered before a write, and for how many milliseconds. One write per line would add a tenth to a request's cost.
+ * How many characters are gathered before a write, and for how long, in milliseconds. One write per line would add a tenth to a request's
+ * cost.
  */
 const gathered = 65_536;
 const gatheringTime = 100;

@@ -18,11 +18,11 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly tls: SharedTls | undefined;
 }
 
-/** How many milliseconds a TLS session may be resumed. After that, the certificate is verified again. */
+/** How long a TLS session may be resumed, in milliseconds. After that, the certificate is verified again. */
 const sessionTime = 60_000;
 
 /**
- * For how many milliseconds no session is resumed after an attempt has failed. Some servers refuse to resume a session; others do not
+ * How long no session is resumed after an attempt has failed, in milliseconds. Some servers refuse to resume a session; others do not
  * respond.
  */
 const resumptionPause = 600_000;
@@ -96,7 +96,7 @@ interface ConnectHandler {
   /** @returns a function that receives the bytes that arrive, which may be overwritten after the call */
   onConnected(socket: Socket): (bytes: Buffer) => void;
   /**
-   * @param cause an error's code, for the log; `ETIMEDOUT` on a timeout
+   * @param cause an error code, for the log; `ETIMEDOUT` on a timeout
    * @param resumed whether the attempt was to resume a TLS session, which the next attempt will not do
    */
   onConnectFailed(cause: string, resumed: boolean): void;
@@ -176,7 +176,7 @@ function open(
 type Probe =
   /** `certificateEnds`: in epoch milliseconds; undefined if TLS is off. */
   | { readonly ok: true; readonly certificateEnds: number | undefined }
-  /** `reason`: an error's code. */
+  /** `reason`: an error code. */
   | { readonly ok: false; readonly reason: string };
 
 /**

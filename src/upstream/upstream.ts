@@ -15,7 +15,7 @@ import type { MonotonicMs } from '../times.ts';
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** If a connection has been idle for more milliseconds than this, the upstream may have closed it without the sidecar noticing. */
+/** If a connection has been idle for longer than this, in milliseconds, the upstream may have closed it without the sidecar noticing. */
 const maxTrustedIdleTime = 500;
 
 /**
@@ -30,7 +30,7 @@ const maxPassedOver = 32;
  */
 const maxHandshakes = 100;
 
-/** For how many milliseconds connections are not reused after the upstream has sent bytes that nobody asked for. */
+/** How long connections are not reused after the upstream has sent bytes that nobody asked for, in milliseconds. */
 const distrustTime = 60_000;
 
 const nextTurns: OwnedQueues = { of: () => nextTurn };

@@ -7,7 +7,7 @@ import { Show } from '../ui/states.tsx';
 
 const say = texts.keys.found;
 
-/** The key that was searched for, with its state, who revoked it, and whether clients still try to use it. */
+/** Shows the key that was searched for: its state, who revoked it, and whether clients still try to use it. */
 export function FoundKey({ account, id }: { account: Account; id: string }) {
   const params = { path: { account: account.id, key: id } };
   const loaded = useLoad(() => ask(api.GET('/api/v1/accounts/{account}/keys/{key}', { params })), 5_000);

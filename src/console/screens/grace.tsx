@@ -50,7 +50,7 @@ export function acceptedBy({ enabled, previous }: Encryption): keyof typeof say.
   return enabled ? (previous?.accepts ?? 'credentials') : 'envelopes';
 }
 
-/** The API keys that used the grace period at this sidecar. */
+/** The API keys for which this sidecar has applied the grace period. */
 function UsedBy({ encryption: { account, environment, enabled, created_at: since } }: { encryption: Encryption }) {
   const { data } = useLoad(() => ask(api.GET('/api/v1/activity', { params: { query: { account } } })), 2_000);
   if (data.value === undefined) return null;

@@ -97,7 +97,7 @@ function Dues() {
   );
 }
 
-/** A key or credentials. Only keys can be selected: credentials are replaced on their account's page. */
+/** A key or credentials. Only keys can be selected, because credentials are replaced on their account's page. */
 function What({ due: { account, id, kind, name, hint }, selected }: { due: Due; selected: Signal<readonly DueKey[]> }) {
   if (id === null) return <>{say.kinds[kind]}</>;
   const key = (

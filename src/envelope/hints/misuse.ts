@@ -82,7 +82,7 @@ function ivUnder(blocks: Buffer, ivs: readonly Candidate[]): { name: string; pad
 
 function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buffer): string | undefined {
   const { bytes: key } = usedKey;
-  // With an IV of zeros, the first block is the first block of plaintext XORed with the real IV.
+  // With an IV of zeros, the first decrypted block is the first block of plaintext XORed with the real IV.
   const blocks = decrypt('cbc', key, Buffer.alloc(blockLength), ciphertext);
   const ivOf = ivUnder(blocks, usedKey.name === '' ? ivs.filter(({ name }) => name !== '') : ivs);
   if (ivOf !== undefined) return named(usedKey.name, ivOf.name, ivOf.padding);
@@ -92,7 +92,7 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
     if (from >= to) continue;
     const at = ivAt < 0 ? to : 0;
     const iv = ciphertext.subarray(at, at + blockLength);
-    // In blocks after the first block, decryption has XORed in the previous block of ciphertext. The mask undoes that.
+    // In blocks after the first one, decryption has XORed in the previous block of ciphertext. The mask undoes that.
     const mask = from === 0 ? iv : xor(ciphertext.subarray(from - blockLength, from), iv);
     const padding = paddingOfJson(blocks.subarray(from, to), mask);
     // The bytes at the end are taken for a MAC only if padding precedes them, and the first block for an IV only if it is not text.

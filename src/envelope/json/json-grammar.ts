@@ -46,7 +46,7 @@ function bytes(...ranges: readonly (readonly [number, number])[]): string {
 
 class Grammar {
   readonly #states = new Map<string, number>([[fault, 0]]);
-  /** By byte and state: the next state in the upper byte, the effects in the lower byte. */
+  /** Indexed by byte and state: the next state in the upper byte, the effects in the lower byte. */
   readonly #cells = Array.from({ length: 256 }, (): number[] => []);
   readonly #ends: number[] = [];
 

@@ -162,7 +162,7 @@ const chunked: BodyFraming = { type: 'chunked', length: undefined };
 /**
  * The framing that a head states.
  *
- * @returns `malformed` if the length is not valid or another framing is stated too; `ambiguous` if recipients may disagree on the coding
+ * @returns `malformed` if the length is not valid or a second framing is stated; `ambiguous` if recipients may disagree on the coding
  */
 export function readFraming(fields: readonly string[], minor: 0 | 1): BodyFraming | 'malformed' | 'ambiguous' {
   let framing = unstated;

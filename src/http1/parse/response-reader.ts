@@ -155,7 +155,7 @@ export class ResponseReader {
     return undefined;
   }
 
-  /** Reads the fields that concern the connection. @returns false if this is the response to an earlier request */
+  /** Reads the fields that affect the connection. @returns false if this is the response to an earlier request */
   #readFields(fields: readonly string[]): boolean {
     for (let i = 0; i + 1 < fields.length; i += 2) {
       const name = fields[i] as string;

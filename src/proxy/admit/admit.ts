@@ -46,7 +46,7 @@ export class Admission {
   readonly #failedKeys = new FailureLimiter();
   readonly #lookUps: LookUps;
 
-  /** @param clock for the expiry of keys and the end of grace periods */
+  /** @param clock the clock for the expiry of keys and the end of grace periods */
   constructor(inFlight: number, recorder: Pick<TrafficRecorder, 'trace'>, clock: () => EpochMs) {
     this.#recorder = recorder;
     this.#clock = clock;

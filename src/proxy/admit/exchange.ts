@@ -40,7 +40,7 @@ interface Facts {
   readonly match: RouteMatch | undefined;
   /** Refusals that are only reported. The request is forwarded as if their rules did not exist. */
   readonly reported: readonly ReportableCode[];
-  /** Present if traces are configured. */
+  /** Undefined if traces are not configured. */
   readonly trace: RequestTrace | undefined;
 }
 

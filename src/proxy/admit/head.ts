@@ -123,7 +123,7 @@ function addField(head: RequestHead, name: string, value: string): boolean {
   return true;
 }
 
-/** Takes a field that the sidecar itself reads. @returns false if the field makes the head ambiguous */
+/** Stores a field that the sidecar itself reads. @returns false if the field makes the head ambiguous */
 function readField(head: RequestHead, name: string, lower: string, value: string): boolean {
   const single = singleFields.get(lower);
   if (single !== undefined) {

@@ -21,7 +21,7 @@ import { isEncoded, readBody, type LongBodies } from './read.ts';
  */
 const maxFieldLength = 256;
 
-/** How many milliseconds the processing of a slice takes at most. Between the slices of a body, the process does other work. */
+/** Maximum time that processing a slice takes, in milliseconds. Between the slices of a body, the process does other work. */
 const sliceTime = 1.5;
 
 /** Serves a test endpoint with the key, IV and data that the caller has sent. Nothing is looked up or forwarded. */

@@ -4,7 +4,7 @@ export type LimitName = 'connections' | 'inFlight' | 'buffered';
 /** What is exhausted, for the log and the metrics: the whole budget, or the part of a tier, of the test environment or of an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
-/** An amount of each limit, by the limit's index. Property names would cost time in each request. */
+/** An amount of each limit, by the limit's index. Looking up property names would cost time in each request. */
 export type Amounts = [number, number, number];
 export const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
 export type LimitIndex = (typeof indexes)[LimitName];
@@ -54,8 +54,8 @@ export class Part {
   }
 
   /**
-   * The part in which something must be given back before this part may take more: the whole that this part has a fair share of or, if it
-   * has no fair share, the part itself.
+   * The part in which room must become free before this part may take more: the whole that this part has a fair share of or, if it has no
+   * fair share, this part itself.
    */
   get source(): Part {
     return this.#fairShare?.whole ?? this;

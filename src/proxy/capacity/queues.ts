@@ -89,7 +89,7 @@ export class Turns {
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
-   * @param shared       the queues of several accounts, if these are the turns of one of them. The accounts take turns
+   * @param shared       the queues that this account shares with other accounts, which take turns; undefined if it shares none
    */
   constructor(areAnonymous = false, shared?: QueuesOfAll) {
     const breaking = areAnonymous ? floodsInTurn : 1;

@@ -1,7 +1,7 @@
 import type { SuspendReason } from '../../http1/read-pace.ts';
 import type { HeldUp, Turns } from './queues.ts';
 
-/** Milliseconds for which a connection counts as new, unless a request arrives earlier. */
+/** How long a connection counts as new, in milliseconds, unless a request arrives earlier. */
 const newFor = 1_000;
 
 /** A client's turn to be read, and its wait for that turn among other clients. */

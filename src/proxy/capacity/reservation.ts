@@ -168,7 +168,8 @@ export class Reservation implements Waiter {
   }
 
   /**
-   * Takes bytes. If the request already holds some, the new ones are charged to the same claim. @returns false if they are not available
+   * Takes bytes. If the request already holds bytes, the new ones are charged to the same claim. @returns false if there is no room for
+   * them
    */
   hold(bytes: number): boolean {
     if (this.#bytes === 0) this.#bytesClaim = this.claim;
