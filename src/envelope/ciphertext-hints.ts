@@ -10,7 +10,7 @@ export const wrongCredentials =
 
 export const hexDigits = /^[0-9A-Fa-f]+$/;
 
-/** Returns a hint about the likely mistake in the string of an envelope. */
+/** Returns a hint about the likely mistake in an envelope's string. */
 export function hintForCiphertext(data: string): string {
   return findCiphertextMistake(data) ?? wrongCredentials;
 }

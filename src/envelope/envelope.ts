@@ -85,7 +85,7 @@ function whyNoData(body: Buffer): OpenFailure | Promise<OpenFailure> {
 /** How many bytes of a body `beginsLikeEnvelope` checks. */
 const beginning = 64;
 
-/** Matches a first member `data` with more hex or base64 digits than short values have. */
+/** Matches a first member `data` that has more hex or base64 digits than a short value would. */
 const envelopeBeginning = /^\s*\{\s*"data"\s*:\s*"[0-9A-Za-z+/]{22}/;
 
 /**

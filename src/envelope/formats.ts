@@ -84,7 +84,7 @@ export function unpackCodec({ algorithm, key, iv, encoding }: PackedCodec): Enve
   return createCodec(new Credentials(algorithm, key, Buffer.from(iv)), encoding);
 }
 
-/** Whether the string of an envelope has the form of a ciphertext of any algorithm. */
+/** Whether an envelope's string has the form of a ciphertext, whatever the algorithm. */
 export function looksLikeCiphertext(data: Buffer): boolean | Promise<boolean> {
   return Object.values(algorithms).reduce<boolean | Promise<boolean>>(
     (looks, { codec }) => continueWith(looks, (does) => does || codec.looksLikeCiphertext(data)),

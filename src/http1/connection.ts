@@ -25,7 +25,7 @@ export interface ConnectionOwner {
   release(connection: ServerConnection): void;
 }
 
-/** `rest`: the response is sent, and the rest of its request is still arriving. `ending`: the last response is sent. */
+/** `rest`: the response has been sent, but the rest of its request is still arriving. `ending`: the last response has been sent. */
 type State = 'handshake' | 'head' | 'exchange' | 'rest' | 'ending' | 'handed_over' | 'closed';
 
 /**

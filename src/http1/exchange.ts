@@ -73,7 +73,7 @@ export class ServerExchange {
   #framing: 'none' | 'sized' | 'chunked' | 'closing' = 'none';
   /** Bytes of a sized body that have not been written yet. */
   #unwritten = 0;
-  /** Created when a part of the response is written before its end. */
+  /** Created when a part of the response is written before the response ends. */
   #room: WriteRoom | undefined;
 
   constructor(connection: ExchangeConnection, head?: RequestHead, body?: Buffer, fault?: RequestFault, faulty = '') {

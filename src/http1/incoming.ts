@@ -139,7 +139,7 @@ export class Incoming implements PaceOwner {
     this.#readOn();
   }
 
-  /** Reads the body from now on; has no effect if the body is complete. Nothing is reported before this returns. */
+  /** Reads the body from now on; has no effect if the body is complete. Nothing is reported before this method returns. */
   readBody(): void {
     if (this.#state === 'unread') this.#state = 'body';
     this.resume();

@@ -16,7 +16,7 @@ import type { EpochMs } from '../times.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
-  /** The listener's certificate, and whether clients need one; undefined if TLS is off. */
+  /** The listener's certificate, and whether clients must present one; undefined if TLS is off. */
   readonly tls: TlsOptions | undefined;
   /** The clock for the `Date` field. */
   readonly clock: () => EpochMs;

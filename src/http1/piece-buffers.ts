@@ -26,7 +26,7 @@ export class PieceBuffers {
     return buffer.subarray(0, piece.length);
   }
 
-  /** Takes back a copy that nobody reads any more, because it has been written or its socket has closed. */
+  /** Takes back a copy that is no longer read, because it has been written or its socket has closed. */
   release(copy: Buffer): void {
     if (copy.length < minPiece || copy.length > size || this.#free.length === maxFree) return;
     this.#free.push(Buffer.from(copy.buffer));

@@ -91,7 +91,7 @@ export class ExchangeRunner {
       this.#begin(http, refused(refusal, randomUUID()), client, snapshot, startedAt).refuse(refusal);
       return;
     }
-    // 1. Decide everything that depends on the head alone: whether it is unambiguous, the environment and the route.
+    // 1. Decide everything that depends on the head alone, such as the environment and the route. An ambiguous head is refused.
     const routed = this.#admission.route(http.head, client, snapshot, startedAt);
     const responder = this.#begin(http, routed, client, snapshot, startedAt);
     const { reservation } = responder;
@@ -115,7 +115,7 @@ export class ExchangeRunner {
           responder.refuse(new Refusal('overloaded'));
           return;
         }
-        // 3. Start the request: at once, or in its turn if there are many like it.
+        // 3. Start the request: at once or, if too many others have started in this turn, in a later turn.
         const start = (): void => attempt(responder, () => this.#start(responder));
         const { tier, turns } = reservation.claim;
         const isMerchant = tier === 'secret';

@@ -55,7 +55,7 @@ export class AccessLog {
     this.#log = log;
   }
 
-  /** Writes the line of a completed request: at level `error` if the status is 5xx, at `warn` for other refusals, otherwise at `info`. */
+  /** Writes the line for a completed request: at level `error` if the status is 5xx, at `warn` for other refusals, otherwise at `info`. */
   write(line: AccessLine, now: EpochMs): void {
     const level = line.status >= 500 ? 'error' : line.code === undefined ? 'info' : 'warn';
     if (levels[level] < this.#log.levelVal) return;
@@ -97,8 +97,7 @@ function format(line: AccessLine, start: string): string {
 }
 
 /**
- * A duration, rounded to whole microseconds, as JSON writes it. Formatting a fraction would cost several times as much as formatting two
- * integers.
+ * A duration, rounded to whole microseconds, as JSON writes it. Formatting two integers is several times as fast as formatting a fraction.
  */
 function milliseconds(duration: number): string {
   const microseconds = Math.round(duration * 1_000);

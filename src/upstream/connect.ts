@@ -4,7 +4,7 @@ import type { UpstreamTarget } from '../config/config.ts';
 import { SharedLookup } from './lookup.ts';
 import { tls } from '../tls.ts';
 
-/** The address of an upstream in the form that Node's clients take. */
+/** The address of an upstream in the form that Node's clients expect. */
 export interface UpstreamAddress extends UpstreamTarget {
   readonly protocol: 'http:' | 'https:';
   /** A host name or an IP address. An IPv6 address has no brackets. */

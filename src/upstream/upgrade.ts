@@ -188,12 +188,12 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
   return /^websocket$/i.test(String(protocol)) && /(?:^|,)[\t ]*upgrade[\t ]*(?:,|$)/i.test(String(connection));
 }
 
-/** The upstream in the form that http-proxy takes. */
+/** The upstream in the form that http-proxy expects. */
 function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerOptions {
   const { protocol, host, port, tls, socketPath } = address;
   const { Agent } = require(tls === undefined ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
-    // An agent is the only way to pass the look-up. It is used for this connection only.
+    // An agent is the only way to pass the look-up. This agent is used for this connection only.
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
     // The strict parser limits the size of heads. Node's client must not be stricter, so its own limit of 16 KiB is raised.
@@ -201,7 +201,7 @@ function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerO
   };
 }
 
-/** Headers in the form that Node takes: the values of headers with the same name form a list. */
+/** Headers in the form that Node expects: the values of headers with the same name form a list. */
 function grouped(headers: readonly string[]): Record<string, string | string[]> {
   const groups = new Map<string, string | string[]>();
   for (let i = 0; i + 1 < headers.length; i += 2) {

@@ -7,7 +7,7 @@ import type { Files } from './files.ts';
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Functions that create schemas of values. A value may be written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
+/** Functions that create schemas for values. A value may be written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
 export type Values = ReturnType<typeof valuesIn>;
 
 type Written = string | number | { file: string };

@@ -37,7 +37,7 @@ export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
   const padded = decrypt('cbc', Buffer.from(key), Buffer.from(iv.slice(0, blockLength)), ciphertext);
   const slip = findPlaintextMistake(padded);
   if (slip !== undefined) return slip;
-  // Text followed by good padding shows that the key is right.
+  // Text followed by valid padding shows that the key is right.
   const misuse = isPaddedText(padded) ? findOtherIv(ciphertext, key, iv) : findMisuse(ciphertext, key, iv);
   return misuse ?? whatComesOut(padded);
 }

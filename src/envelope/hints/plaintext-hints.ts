@@ -32,7 +32,7 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** Maximum number of beginnings tried. Each one costs a check of the whole plaintext, and a client may send nothing but brackets. */
+/** Maximum number of beginnings tried. Trying one means checking the whole plaintext, and a client may send nothing but brackets. */
 const maxBeginnings = 4;
 
 /** Where JSON begins after a prefix, such as a length, a nonce or the name of a type. */

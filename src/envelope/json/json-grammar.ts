@@ -135,7 +135,7 @@ export function jsonTable(): JsonTable {
     for (const first of 'tfn') grammar.on(state, first, first, asserted);
   }
 
-  /** The states within a string, with the well-formed sequences of UTF-8 (Unicode, table 3-7). */
+  /** The states within a string, including the well-formed sequences of UTF-8 (Unicode, table 3-7). */
   function stringIn(inside: string, after: string): void {
     grammar.on(inside, '"', after);
     grammar.on(inside, unescaped, inside);

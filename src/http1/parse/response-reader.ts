@@ -14,9 +14,9 @@ export type ResponseFault =
 
 /** Receives the parts of a response as they are read. */
 export interface ResponseEvents {
-  /** An informational response (102–199) before the real one. */
+  /** An informational response (102–199) before the final one. */
   onInformation(status: number, headers: readonly string[]): void;
-  /** The response's head: status 200–599, flat list of names and values as sent. */
+  /** The response's head: a status of 200–599, and a flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
   /** @param chunk a view that is valid only during the call, so copy whatever is needed for longer */
   onData(chunk: Buffer): void;

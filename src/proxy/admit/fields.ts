@@ -11,7 +11,7 @@ const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-r
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
 const requestRoles = indexRoles<RequestRole>({
-  // Headers that the sidecar itself reads. Some of them are forwarded in another form.
+  // Headers that the sidecar itself reads. Some of them are forwarded in a different form.
   read:
     'host authorization connection content-length transfer-encoding expect upgrade x-request-id content-encoding origin ' +
     'access-control-request-method traceparent envelope-credentials',

@@ -30,7 +30,7 @@ export class GatewaySnapshot {
   readonly errorsPage: string | undefined;
   /** How much of a client's address is logged. */
   readonly clientDetail: ClientDetail;
-  /** Whether both environments are served. If so, test must leave a part of each limit to live. */
+  /** Whether both environments are served. If so, test must leave a part of each limit for live. */
   readonly servesBoth: boolean;
   readonly #upstreams: ReadonlySet<Upstream>;
   readonly #byHost = new Map<string, ServedEnvironment>();

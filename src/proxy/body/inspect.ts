@@ -35,7 +35,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
     if (responder.unexpectedEnvelope && exchange.environment.name === 'test') responder.hint = unexpected;
   };
   if (isOpaque && !responder.hasWholeBody) {
-    // Take the slot first, so that the client is not asked for a body if the request is then refused.
+    // Take the slot first, so that the client is not asked for a body if there is no slot.
     if (!reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) http.sendInformation(100, []);
     return pass(new PassingBody(responder, undefined, watch));
