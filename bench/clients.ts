@@ -2,8 +2,8 @@ import { connect, type Socket } from 'node:net';
 import { ResponseReader } from './response-reader.ts';
 
 /**
- * Connections that send requests one after the other until they are stopped. All responses must have the same length
- * and status as the first one, so that hardly anything has to be parsed.
+ * Connections that send requests one after another until they are stopped. All responses must have the same length and status as the first
+ * one, so that hardly anything has to be parsed.
  */
 export class Clients {
   readonly #requests: readonly Buffer[];

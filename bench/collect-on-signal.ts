@@ -1,2 +1,2 @@
-// Loaded into a measured sidecar. Collects the whole heap when a signal arrives.
+// A measured sidecar loads this module, which collects the whole heap when a signal arrives.
 process.on('SIGUSR2', () => globalThis.gc?.());

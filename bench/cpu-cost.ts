@@ -31,7 +31,7 @@ interface CpuCost {
 
 /** How the cost is measured. */
 export interface CostPace {
-  /** The number of sets of fresh processes: V8 compiles each process a little differently. */
+  /** The number of sets of fresh processes. Several are needed, because V8 compiles each process a little differently. */
   readonly sets: number;
   /** The number of time windows in each set, and their length in milliseconds. */
   readonly windows: number;

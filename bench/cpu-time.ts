@@ -9,8 +9,8 @@ export function cpuSeconds(pid: number): number {
 }
 
 /**
- * The CPU nanoseconds that the running threads of a process and its descendants have used. They are more precise than
- * `cpuSeconds`, for short slices of load.
+ * The CPU nanoseconds that the running threads of a process and its descendants have used. For short slices of load, this is more precise
+ * than `cpuSeconds`.
  */
 export function cpuNanoseconds(pid: number): number {
   const schedules = familyOf(pid).flatMap((each) =>

@@ -1,5 +1,5 @@
--- What wrk sends and reports. The file named after `--` holds whole requests, each after a line with its length; they are sent in turn. The
--- result is one line of JSON.
+-- Tells wrk what to send and to report. The file named after `--` contains whole requests, each after a line with its length. The requests
+-- are sent in turn. The result is one line of JSON.
 local requests = {}
 local last = 0
 

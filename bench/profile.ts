@@ -15,7 +15,7 @@ import { workloads } from './workloads.ts';
  * Prints where the CPU time of an enveloped exchange is spent. The sidecar runs from `src/`, so that the folder of each function is known.
  */
 
-/** Whose code a sample belongs to. The first match counts. A line of `perf report` is "12.34%  DSO  [.] SYMBOL". */
+/** The parts to which a sample's code can belong. The first match counts. A line of `perf report` is "12.34%  DSO  [.] SYMBOL". */
 const parts: readonly (readonly [part: string, form: RegExp])[] = [
   ['kernel: TCP on loopback', /\[k\] /],
   ['ciphers and hashes: OpenSSL and its binding', /\[\.\] .*(?:aesni|crypto|EVP_|ossl_|sha256|Cipher)/i],

@@ -43,7 +43,7 @@ export interface Pace {
 /** Above this rate, the client that keeps the rate might be late itself. */
 const highestRate = 10_000;
 
-/** Measures peers with one workload in several rounds. In each round, the peers are measured one after the other. */
+/** Measures peers with one workload in several rounds. In each round, the peers are measured one after another. */
 export async function measure(stage: Stage, workload: Workload, peers: readonly Peer[], pace: Pace): Promise<Result> {
   const directory = join(stage.directory, workload.name);
   mkdirSync(directory);

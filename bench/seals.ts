@@ -13,7 +13,7 @@ export interface SealCost {
   /** The number per second. */
   readonly requests: number;
   readonly seals: number;
-  /** The merchants' figures: with as many requests to the upstream as seals, but without seals, and with seals. */
+  /** The merchants' figures without seals, but with as many other requests to the upstream, and with seals. */
   readonly rounds: readonly { readonly without: Beside; readonly with: Beside }[];
 }
 

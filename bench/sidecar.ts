@@ -26,8 +26,8 @@ const compileCache = (checkout: string): string => join(checkout, 'dist/compile-
 export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
 /**
- * The sidecar as it is shipped: compiled, started as in its image, with an access log at `info` in a file. Only the
- * limits that would end a benchmark are lifted, which are those on wrong keys and on connections.
+ * The sidecar as it is shipped: compiled, started as in its image, with an access log at `info` in a file. Only the limits that would end a
+ * benchmark are lifted: those on wrong keys and on connections.
  *
  * @param checkout the project, or another checkout of it, which must contain `dist/`
  */

@@ -16,7 +16,7 @@ export interface Stage {
   readonly upstream: number;
 }
 
-/** Sets up the stage, calls `run`, and cleans up in any case. */
+/** Sets up the stage, calls `run`, and always cleans up afterwards. */
 export async function withStage<T>(run: (stage: Stage) => Promise<T>): Promise<T> {
   const cores = chooseCores();
   pinItself(cores.others);

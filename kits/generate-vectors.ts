@@ -3,8 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Writes vectors.json. All ciphertexts, digests and base64 come from the openssl command. Neither this project's code
- * nor Node's takes part.
+ * Writes vectors.json. All ciphertexts, digests and base64 come from the openssl command. They involve neither this project's code nor
+ * Node's.
  */
 
 type KeyText = 'text' | 'base64';

@@ -18,8 +18,8 @@ interface BuiltSidecar {
 }
 
 /**
- * Starts the built sidecar once, as the image does, and ends it, so that Node leaves the code that V8 has compiled in a folder. With this
- * cache, a start takes half the time. Node uses it only on the same kind of processor, as the same user.
+ * Starts the built sidecar once, as the image does, and ends it, so that Node stores the code that V8 has compiled in a folder. With this
+ * cache, a start takes half the time. Node uses the cache only on the same kind of processor and for the same user.
  *
  * @param sidecar the path of its `main.js`, and Node's flags
  */

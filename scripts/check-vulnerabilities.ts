@@ -10,7 +10,7 @@ import { lockedPackages, nameOf } from './run-time-packages.ts';
 
 const file = fileURLToPath(new URL('advisories.json', import.meta.url));
 
-/** The age from which the data is called old, in days. */
+/** The age, in days, above which there is a warning that the data is old. */
 const maxAge = 30;
 
 const [folder] = process.argv.slice(2);

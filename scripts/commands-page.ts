@@ -43,7 +43,7 @@ function silentIo(): CliIo {
   };
 }
 
-/** The commands that do something, each with its name, without that of the program. */
+/** The commands that can be run, as opposed to groups of commands, each with its name without the program's name. */
 function leaves(group: Command, path = ''): (readonly [name: string, command: Command])[] {
   return group.commands.flatMap((command) => {
     const name = `${path}${command.name()}`;

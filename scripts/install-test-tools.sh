@@ -4,10 +4,10 @@
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
-# Another installation may be going on, as on a machine that has just started.
+# Another installation may be in progress, for example on a machine that has just started.
 install() { apt-get -o DPkg::Lock::Timeout=600 install -qq --yes --no-install-recommends "$@" >/dev/null; }
 
-# A command and the package that brings it.
+# Commands, each with the package that contains it.
 tools=(
   dockerd:docker.io
   iptables:iptables
@@ -32,25 +32,25 @@ for tool in "${tools[@]}"; do
 done
 python3 -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
 
-# What the kits' tests need besides: kits/README.md.
+# Libraries for the kits' tests (see kits/README.md).
 libraries=(
   php-curl php-guzzlehttp-guzzle composer
   python3-cryptography python3-requests
   libgoogle-gson-java libokhttp-java
   ruby-faraday
   libmono-system-json4.0-cil libmono-system-net-http4.0-cil
-  # A KMS plug-in in front of an HSM, and another one in Go: test/kms.
+  # For two KMS plug-ins in test/kms: one in front of an HSM, and one in Go.
   python3-grpcio python3-grpc-tools python3-pykcs11 golang-google-grpc-dev
 )
 for library in "${libraries[@]}"; do
   dpkg --status "$library" &>/dev/null || missing+=("$library")
 done
 
-# Debian keeps the server's programs out of the way of the PATH.
+# Debian installs the server's programs outside of the PATH.
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
 
 if ((${#missing[@]} > 0)); then
-  # Tests start their own Prometheus on a port of their own: nothing is to be started by its installation.
+  # Tests start Prometheus themselves, on free ports, so its installation must not start one.
   policy=/usr/sbin/policy-rc.d
   if [[ ! -e $policy ]]; then
     trap 'rm -f "$policy"' EXIT
@@ -58,13 +58,13 @@ if ((${#missing[@]} > 0)); then
     chmod +x "$policy"
   fi
   apt-get update -qq
-  # Tests make servers of their own: the one that Debian makes on installation would only take up room.
+  # Tests create their own database servers, so the one that Debian would create on installation is not needed.
   install postgresql-common
   sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
   install "${missing[@]}"
 fi
 
-# Debian 12 has a kubectl that knows no components. If no source of packages has a later one, it uses Debian 13's.
+# Debian 12's kubectl does not know components. If no configured source has a later version, install that of Debian 13.
 if ! command -v kubectl >/dev/null; then
   apt-get update -qq
   kubectl=kubectl

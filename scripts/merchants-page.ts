@@ -10,7 +10,7 @@ export interface DemoCredentials {
   readonly iv: string;
 }
 
-/** The sources of the page's tables, apart from those in code. */
+/** The sources of the page's tables, apart from constants in the code. */
 interface Sources {
   readonly demo: DemoCredentials;
   /** The JSON Schema of `sidecar.yaml`, from which the defaults are taken. */
@@ -45,7 +45,7 @@ function headersTable(): string {
   return tableOf(['Header', 'Sent by', 'Meaning'], rows);
 }
 
-/** Documents that the page shows sealed. The second contains characters of two and of three bytes. */
+/** Documents that the page shows sealed. The second contains characters of two and three bytes. */
 const samples = ['{"amount":1500}', '{"name":"Zoë €"}'];
 
 function vectorsTable(demo: DemoCredentials): string {
@@ -63,7 +63,7 @@ function vectorsTable(demo: DemoCredentials): string {
   return tableOf(['With the credentials of the demo', ''], rows);
 }
 
-/** The string in the envelope of this text. */
+/** The `data` string of the envelope for this text. */
 export function sealedText(credentials: DemoCredentials, encoding: Encoding, text: string): string {
   const { data } = JSON.parse(codecWith(credentials, encoding).seal(Buffer.from(text))) as { data: string };
   return data;

@@ -11,9 +11,7 @@ const ofEnvelopes = ['envelope_required', 'envelope_malformed'] as const;
 const ofBodies = ['unsupported_content_encoding', 'body_too_large'] as const;
 const ofOthers = ['invalid_cipher_test', 'encryption_not_supported'] as const;
 
-/**
- * Refusals that test endpoints never return, because these need no key, accept POST from everyone and forward nothing.
- */
+/** Refusals that test endpoints never return, because these endpoints need no key, accept POST from everyone and forward nothing. */
 const neverOnTests = [
   ...(['missing_api_key', 'key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const),
   ...ofEnvelopes,
@@ -53,7 +51,10 @@ function plainResponse(all: Codes): Json {
   };
 }
 
-/** Each of these refusals is plain for an account without encryption. The API's own errors have the same statuses. */
+/**
+ * The response of an enveloped endpoint. For an account without encryption, none of these refusals is sealed. The API's own errors have the
+ * same statuses.
+ */
 function envelopedResponse(all: Codes): Json {
   const sealed = all.filter((code) => findRefusal(code).sealed === true);
   const list = all.map((code) => `\`${code}\`${sealed.includes(code) ? ' (sealed)' : ''}`);

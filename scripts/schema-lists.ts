@@ -36,7 +36,7 @@ export function memberLists(schema: JsonSchema, path = '', level = 3, listed = n
   return [list.join('\n'), ...sections].join('\n\n');
 }
 
-/** The members that are objects or lists of objects, grouped by the members that these have. */
+/** The members that are objects or lists of objects, grouped by the members of those objects. */
 function bySchema(members: readonly [string, JsonSchema][]): [names: string[], object: JsonSchema, suffix: string][] {
   const groups = new Map<string, [string[], JsonSchema, string]>();
   for (const [name, member] of members) {

@@ -62,7 +62,7 @@ const mostFiles = 35;
 /** Folders of tests that do not test a folder of src/. */
 const otherTests = new Set(['bench', 'deploy', 'docs', 'image', 'kits', 'scripts', 'support', 'trials']);
 
-/** A static import: `import … from`, `import type … from`, `export … from`, `import '…'`. Prettier puts it first. */
+/** A static import: `import … from`, `import type … from`, `export … from`, `import '…'`. Prettier puts it at the beginning of a line. */
 const staticImport = /^(?:import|export)\b(?:[^'"`;=]*?\bfrom)?\s*(['"])(?<specifier>[^'"]+)\1/gm;
 /** `import('…')`, as a value or a type. There is no specifier if the argument is not a literal. */
 const dynamicImport = /\bimport\s*\(\s*(?:(['"])(?<specifier>[^'"]+)\1)?/g;
@@ -259,7 +259,7 @@ describe('src/', () => {
 
   test(`no file is longer than ${longest} lines`, () => {
     const long = [...sources].map(([file, source]) => ({ file, lines: source.split('\n').length - 1 }));
-    // The first of these files is generated, the second is a list of texts.
+    // The first of these files is generated, and the second consists of texts.
     const written = long.filter(({ file }) => !['console/api-types.ts', 'console/texts.ts'].includes(file));
     expect(written.filter(({ lines }) => lines > longest)).toEqual([]);
   });

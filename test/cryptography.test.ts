@@ -2,12 +2,12 @@ import { globSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { cryptography } from '../src/cryptography.ts';
 
-/** In test, this file tries what a merchant's program may have used by mistake if an envelope does not open. */
+/** If an envelope does not open in test, this file tries the algorithms that a merchant's program may have used by mistake. */
 const tryingMistakes = 'src/envelope/hints/misuse.ts';
 /** This program runs in browsers, where the algorithms have other names. */
 const inBrowsers = 'src/console/envelope.ts';
 
-/** A call of Node's or a browser's cryptography that names its algorithm in place. */
+/** A call of Node's or a browser's cryptography that names its algorithm as a literal. */
 const named =
   /\b(?:create(?:Hash|Hmac|Cipheriv|Decipheriv|Sign|Verify)|hash|hkdf\w*|pbkdf2\w*|generateKeyPair\w*)\(\s*['"`]|asymmetricKeyType\W+'|\bsubtle\./;
 const sources = new Map(
@@ -36,7 +36,7 @@ test.each(Object.entries(cryptography))('%s is used where the table says', (use,
   expect(using.length).toBeGreaterThan(0);
   const listed: readonly string[] = files;
   expect(using.filter((file) => !listed.includes(file))).toEqual([]);
-  // These files belong to the trail. Their keys were checked to be ed25519 keys where they were read.
+  // These files belong to the trail. They use keys that were checked to be ed25519 keys when they were read.
   const others = listed.filter((file) => !using.includes(file) && file !== inBrowsers);
   for (const file of others)
     expect([algorithm, sources.get(file)]).toEqual(['ed25519', expect.stringMatching(/\b(?:sign|verify)\(/)]);

@@ -14,7 +14,7 @@ const vectors = JSON.parse(readFileSync(join(import.meta.dirname, '../vectors.js
 /**
  * Tries the vectors on a program.
  *
- * @param isKit whether to try also what only kits have: fingerprints, codes, bad credentials, and what they print
+ * @param isKit whether to also try what only kits have: fingerprints, codes, bad credentials, and what they print
  */
 export async function tryVectors(driver: Driver, { isKit }: { readonly isKit: boolean }): Promise<Result> {
   const failures: string[] = [];

@@ -29,8 +29,8 @@ namespace EnvelopeSidecar
     }
 
     /// <summary>
-    /// The credentials of one account in one environment, and what they seal and open. Printing shows neither. Takes and
-    /// gives JSON as text. Thread-safe.
+    /// Seals and opens with the credentials of one account in one environment. Printing it shows neither key nor
+    /// IV. Takes and returns JSON as text. Thread-safe.
     /// </summary>
     public sealed class Envelope
     {
@@ -122,7 +122,7 @@ namespace EnvelopeSidecar
             RefuseIf(keyBytes.Length == 24, "key_decoded");
             RefuseIf(keyBytes.Length != 32, "key_length");
             RefuseIf(key == iv, "iv_is_key");
-            // Only the hex of printable text is refused: other hex digits may well be an IV.
+            // Only the hex of printable text is refused, because other hex digits may well be an IV.
             RefuseIf(Regex.IsMatch(iv, "^(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}\\z"), "iv_hex");
             RefuseIf(whole == 12, "iv_decoded");
             var first = iv.Substring(0, Math.Min(16, iv.Length));
@@ -208,7 +208,7 @@ namespace EnvelopeSidecar
 
         private static string ToHex(byte[] bytes) => string.Concat(bytes.Select(each => each.ToString("x2")));
 
-        /// <summary>Checks this machine with vectors from OpenSSL; returns how many.</summary>
+        /// <summary>Checks this machine with vectors from OpenSSL. Returns their number.</summary>
         public static int Selftest()
         {
             var hex = new Envelope("demo-key-of-acme-not-a-secret-32", "demo-iv-of-acme-");

@@ -21,7 +21,7 @@ namespace EnvelopeSidecar
         public string RequestId { get; }
         /// <summary>In seconds; null if there is none.</summary>
         public int? RetryAfter { get; }
-        /// <summary>no if the core has not seen the request, else maybe.</summary>
+        /// <summary>no if the core has not seen the request, otherwise maybe.</summary>
         public string Forwarded { get; }
 
         internal Refusal(int status, string problem, int? retryAfter)
@@ -73,7 +73,7 @@ namespace EnvelopeSidecar
     /// </summary>
     public sealed class EnvelopeHandler : DelegatingHandler
     {
-        /// <summary>If Retry-After exceeds these seconds, waiting is left to the caller.</summary>
+        /// <summary>If Retry-After exceeds this many seconds, waiting is left to the caller.</summary>
         private const int LongestWait = 60;
 
         private static readonly Encoding Utf8 = new UTF8Encoding(false, true);
@@ -164,7 +164,7 @@ namespace EnvelopeSidecar
             var marked = Header(response.Headers, "Envelope");
             if (CheckId && (response.IsSuccessStatusCode || marked != null || IsProblem(contentType)))
             {
-                // After a response too many on a connection, each request gets the response to the previous one.
+                // After one response too many on a connection, each request gets the response to the previous one.
                 var id = Header(response.Headers, "X-Request-Id");
                 if (id != null && id != Header(request.Headers, "X-Request-Id")) throw new OutcomeUnknown("swapped", response);
             }

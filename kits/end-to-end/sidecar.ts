@@ -104,7 +104,7 @@ export class Sidecar {
     return new Sidecar(port, child, folder);
   }
 
-  /** Whether refusals say if the core has seen the request, and requests can say which credentials their sender has. */
+  /** Whether the sidecar's refusals say if the core has seen the request, and requests can name their sender's credentials. */
   async namesForwarded(): Promise<boolean> {
     const response = await fetch(`http://127.0.0.1:${this.port}/api/s2s/transactions`);
     return 'forwarded' in ((await response.json()) as object);

@@ -180,7 +180,7 @@ func readText(key, iv string) ([]byte, []byte, error) {
 		{len(key) == 24, "key", "decoded"},
 		{len(key) != 32, "key", "length"},
 		{key == iv, "", "iv_is_key"},
-		// Only the hex of printable text is refused: other hex digits may well be an IV.
+		// Only the hex of printable text is refused, because other hex digits may well be an IV.
 		{matches(`^(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}$`, iv), "iv", "hex"},
 		{len(iv) == 12, "iv", "decoded"},
 		{len(first) != 16, "iv", "length"},
@@ -215,7 +215,7 @@ type flaw struct {
 	name, flaw string
 }
 
-// The first flaw that is there.
+// Returns the error for the first flaw that is there.
 func refuse(all []flaw) error {
 	for _, each := range all {
 		if each.isThere {

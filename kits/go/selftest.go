@@ -1,6 +1,6 @@
 package envelope
 
-// Selftest checks this machine with vectors from OpenSSL, and returns how many. Its error is `selftest_failed`.
+// Selftest checks this machine with vectors from OpenSSL, and returns their number. Its error is `selftest_failed`.
 func Selftest() (int, error) {
 	demo := Config{Key: "demo-key-of-acme-not-a-secret-32", IV: "demo-iv-of-acme-"}
 	inHex, err := New(demo)

@@ -171,7 +171,7 @@ func (t *transport) exchange(request *http.Request, body []byte, envelope *Envel
 	succeeded := status >= 200 && status < 300
 	contentType := headers.Get("Content-Type")
 	if !t.options.AnyRequestID && (succeeded || headers.Get("Envelope") != "" || isProblem(contentType)) {
-		// After a response too many on a connection, each request gets the response to the previous one.
+		// After one response too many on a connection, each request gets the response to the previous one.
 		if id := headers.Get("X-Request-Id"); id != "" && id != request.Header.Get("X-Request-Id") {
 			return unknown("swapped", nil)
 		}

@@ -18,7 +18,7 @@ import javax.crypto.spec.SecretKeySpec;
 
 /**
  * Envelopes of envelope-sidecar: AES-256-CBC with PKCS#7 padding, in hex or base64. Has the credentials of one account in
- * one environment, and shows them neither when printed nor when serialised. Takes and gives JSON as text. Thread-safe.
+ * one environment, and shows them neither when printed nor when serialised. Takes and returns JSON as text. Thread-safe.
  *
  * <p>The core of the kit: one file that needs only the JDK and may be copied. Version 0.2.0, MIT licence.
  */
@@ -169,7 +169,7 @@ public final class Envelope {
         refuseIf(keyBytes.length == 24, "key_decoded");
         refuseIf(keyBytes.length != 32, "key_length");
         refuseIf(key.equals(iv), "iv_is_key");
-        // Only the hex of printable text is refused: other hex digits may well be an IV.
+        // Only the hex of printable text is refused, because other hex digits may well be an IV.
         refuseIf(iv.matches("(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}"), "iv_hex");
         refuseIf(ivLength == 12, "iv_decoded");
         refuseIf(ivBytes.length != 16, "iv_length");
@@ -225,7 +225,7 @@ public final class Envelope {
         }
     }
 
-    /** Checks this machine with vectors from OpenSSL; returns how many. @throws EnvelopeException selftest_failed */
+    /** Checks this machine with vectors from OpenSSL. Returns their number. @throws EnvelopeException selftest_failed */
     public static int selftest() {
         String[] demo = {"demo-key-of-acme-not-a-secret-32", "demo-iv-of-acme-"};
         Envelope hex = new Envelope(demo[0], demo[1]);

@@ -52,7 +52,7 @@ public final class EnvelopeHttpClient {
      *
      * @throws Envelope.EnvelopeException nothing was sent
      * @throws Exchange.Refusal the sidecar refused the request
-     * @throws Exchange.OutcomeUnknown nobody knows whether the core has it
+     * @throws Exchange.OutcomeUnknown it is unknown whether the core has received the request
      */
     public HttpResponse<String> send(HttpRequest request) throws IOException, InterruptedException {
         byte[] body = request.bodyPublisher().isPresent() ? collect(request.bodyPublisher().get()) : null;

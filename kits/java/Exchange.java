@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
 
 /** The rules of an exchange with envelope-sidecar, for any HTTP client. */
 public final class Exchange {
-    /** If {@code Retry-After} exceeds these seconds, waiting is left to the caller. */
+    /** If {@code Retry-After} exceeds this many seconds, waiting is left to the caller. */
     private static final int LONGEST_WAIT = 60;
 
     final Supplier<Envelope> envelope;
@@ -56,7 +56,7 @@ public final class Exchange {
         public final String requestId;
         /** In seconds; null if there is none. */
         public final Integer retryAfter;
-        /** {@code no} if the core has not seen the request, else {@code maybe}. */
+        /** {@code no} if the core has not seen the request, otherwise {@code maybe}. */
         public final String forwarded;
 
         Refusal(int status, String problem, Integer retryAfter) {
@@ -109,7 +109,7 @@ public final class Exchange {
         String contentType = header.apply("Content-Type");
         boolean succeeded = status >= 200 && status < 300;
         if (checkId && (succeeded || header.apply("Envelope") != null || isProblem(contentType))) {
-            // After a response too many on a connection, each request gets the response to the previous one.
+            // After one response too many on a connection, each request gets the response to the previous one.
             if (id != null && !id.equals(sent.requestId)) throw new OutcomeUnknown("swapped", status, id, null);
         }
         Envelope opening = status == 204 || status == 304 ? null : sent.opening;

@@ -10,7 +10,7 @@ if [ -n "$BASE" ]; then
   example=../../node_modules/.cache/kits/java-readme
   mkdir -p "$example"
   sed -n '/^```java run$/,/^```$/p' README.md | sed '1d;$d' >"$example/Readme.java"
-  # Compiled once: `java Readme.java` would compile it in each state.
+  # Compiled once, because `java Readme.java` would compile it again in each state.
   javac -cp "$build" -d "$example" "$example/Readme.java"
   example() {
     java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$build:$example" Readme

@@ -20,7 +20,7 @@ final class EnvelopeException extends \RuntimeException
     }
 }
 
-/** The credentials of one account in one environment, and what they seal and open. Printing it shows neither. */
+/** Seals and opens with the credentials of one account in one environment. Printing it shows neither key nor IV. */
 final class Envelope implements \JsonSerializable
 {
     /** The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext. */
@@ -92,7 +92,7 @@ final class Envelope implements \JsonSerializable
         return $plaintext;
     }
 
-    /** Objects as arrays. @throws EnvelopeException as `open`, or `not_json` */
+    /** Returns objects as arrays. @throws EnvelopeException as `open`, or `not_json` */
     public function openJson(string $data): mixed
     {
         try {
@@ -136,7 +136,7 @@ final class Envelope implements \JsonSerializable
             strlen($key) === 24 => self::refuse('key', 'decoded'),
             strlen($key) !== 32 => self::refuse('key', 'length'),
             $key === $iv => throw new EnvelopeException('iv_is_key', 'the IV is the key'),
-            // Only the hex of printable text is refused: other hex digits may well be an IV.
+            // Only the hex of printable text is refused, because other hex digits may well be an IV.
             preg_match('/^(?:[2-6][0-9a-f]|7[0-9a-e]){16}$/Di', $iv) === 1 => self::refuse('iv', 'hex'),
             strlen($iv) === 12 => self::refuse('iv', 'decoded'),
             strlen($match[0]) !== 16 => self::refuse('iv', 'length'),
@@ -224,7 +224,7 @@ final class Compat
 }
 
 /**
- * Checks this machine with vectors from OpenSSL; returns how many.
+ * Checks this machine with vectors from OpenSSL. Returns their number.
  *
  * @throws EnvelopeException `selftest_failed`
  */

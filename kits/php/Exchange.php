@@ -13,11 +13,11 @@ use Psr\Http\Message\StreamInterface;
 /** The sidecar refused the request. Decide by `name`, never by the status. */
 final class Refusal extends \RuntimeException implements \Psr\Http\Client\ClientExceptionInterface
 {
-    /** The `code` of the problem document, which PHP's exceptions have another use for. */
+    /** The `code` of the problem document. PHP's exceptions use that name for something else. */
     public readonly string $name;
     public readonly ?string $hint;
     public readonly string $requestId;
-    /** `no` if the core has not seen the request, else `maybe`. */
+    /** `no` if the core has not seen the request, otherwise `maybe`. */
     public readonly string $forwarded;
 
     /** @param array<string, mixed> $problem */
@@ -54,7 +54,7 @@ final class OutcomeUnknown extends \RuntimeException implements \Psr\Http\Client
 
 final class Exchange
 {
-    /** If `Retry-After` exceeds these seconds, waiting is left to the caller. */
+    /** If `Retry-After` exceeds this many seconds, waiting is left to the caller. */
     private const LONGEST_WAIT = 60;
 
     /**
@@ -79,7 +79,7 @@ final class Exchange
     }
 
     /**
-     * The request to send, and what opens its response: null if nothing is sealed.
+     * The request to send, and the envelope that opens its response, which is null if nothing is sealed.
      *
      * @return array{RequestInterface, ?Envelope}
      * @throws EnvelopeException
@@ -119,7 +119,7 @@ final class Exchange
         $content = $this->contentOf($response);
         $type = $response->getHeaderLine('Content-Type');
         if ($this->checkId && ($ok || $response->hasHeader('Envelope') || self::isProblem($type))) {
-            // After a response too many on a connection, each request gets the response to the previous one.
+            // After one response too many on a connection, each request gets the response to the previous one.
             $id = $response->getHeaderLine('X-Request-Id');
             if ($id !== '' && $id !== $request->getHeaderLine('X-Request-Id')) {
                 throw new OutcomeUnknown('swapped', $response);

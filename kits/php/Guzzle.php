@@ -30,7 +30,7 @@ final class Guzzle
         $exchange = new Exchange($envelope(...), Utils::streamFor(...), ...$options);
         $stack = $guzzle['handler'] ?? HandlerStack::create();
         $stack->push(self::middleware($exchange), 'envelope');
-        // Statuses are judged by the middleware.
+        // The middleware judges statuses.
         $defaults = ['timeout' => 60, 'connect_timeout' => 10];
         return new Client(['handler' => $stack, 'allow_redirects' => false, 'http_errors' => false] + $guzzle + $defaults);
     }

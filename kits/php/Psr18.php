@@ -13,7 +13,7 @@ use Psr\Http\Message\ResponseInterface;
 
 /**
  * Throws EnvelopeException (nothing was sent), Refusal or OutcomeUnknown. Time-outs, redirects and the reuse of
- * connections are up to the client within: set a time-out, follow no redirects, and turn its retries off.
+ * connections are up to the wrapped client: set a time-out, follow no redirects, and turn its retries off.
  */
 final class Psr18 implements ClientInterface
 {

@@ -10,7 +10,7 @@ use GuzzleHttp\Client;
 use GuzzleHttp\Psr7\Request;
 use GuzzleHttp\Psr7\Utils;
 
-// Debian's; an application has Composer's.
+// This is Debian's autoloader. An application has Composer's.
 require_once 'GuzzleHttp/autoload.php';
 require_once __DIR__ . '/Envelope.php';
 require_once __DIR__ . '/Exchange.php';

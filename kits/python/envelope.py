@@ -45,7 +45,7 @@ class EnvelopeError(Exception):
 
 
 class Envelope:
-    """The credentials of one account in one environment, and what they seal and open. Printing shows neither."""
+    """Seals and opens with the credentials of one account in one environment. Printing it shows neither key nor IV."""
 
     __slots__ = ("__cipher", "__encoding", "fingerprint")
 
@@ -154,7 +154,7 @@ def _read_text(key: str, iv: str) -> Tuple[bytes, bytes]:
         _refuse("key", "decoded" if len(key_bytes) == 24 else "length")
     if key == iv:
         raise EnvelopeError("iv_is_key", "the IV is the key")
-    # Only the hex of printable text is refused: other hex digits may well be an IV.
+    # Only the hex of printable text is refused, because other hex digits may well be an IV.
     if re.fullmatch(r"(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}", iv):
         _refuse("iv", "hex")
     if len(iv_bytes) != 16:
@@ -231,7 +231,7 @@ _REFUSED = {
 
 
 def selftest() -> int:
-    """Checks this machine with vectors from OpenSSL; returns how many. Raises EnvelopeError `selftest_failed`."""
+    """Checks this machine with vectors from OpenSSL. Returns their number. Raises EnvelopeError `selftest_failed`."""
 
     def check(name: str, right: bool) -> None:
         if not right:

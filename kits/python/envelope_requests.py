@@ -15,14 +15,14 @@ from envelope import Envelope, EnvelopeError
 
 __all__ = ["EnvelopeSession", "OutcomeUnknown", "Refusal"]
 
-#: If `Retry-After` exceeds these seconds, waiting is left to the caller.
+#: If `Retry-After` exceeds this many seconds, waiting is left to the caller.
 LONGEST_WAIT = 60
 
 
 class Refusal(Exception):
     """The sidecar refused the request. Decide by `code`, never by the status.
 
-    `forwarded` is `no` if the core has not seen it, else `maybe`; `retry_after` is in seconds.
+    `forwarded` is `no` if the core has not seen it, otherwise `maybe`; `retry_after` is in seconds.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], retry_after: Optional[int]) -> None:
@@ -125,7 +125,7 @@ class EnvelopeSession(requests.Session):
         received = headers.get("X-Request-Id")
         is_ours = response.ok and status < 300 or "Envelope" in headers or _is_problem(content_type)
         if self._check_id and is_ours and received not in (None, request.headers["X-Request-Id"]):
-            # After a response too many on a connection, each request gets the response to the previous one.
+            # After one response too many on a connection, each request gets the response to the previous one.
             raise OutcomeUnknown("swapped", response)
         sealed = envelope is not None and headers.get("Envelope", "").lower() == "sealed" and status not in (204, 304)
         if envelope is not None and sealed:

@@ -20,7 +20,7 @@ module EnvelopeSidecar
     end
   end
 
-  # The credentials of one account in one environment, and what they seal and open. Printing it shows neither.
+  # Seals and opens with the credentials of one account in one environment. Printing it shows neither key nor IV.
   class Envelope
     # The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext.
     FLAWS = {
@@ -127,7 +127,7 @@ module EnvelopeSidecar
         refuse('key', 'length') if key.bytesize != 32
         raise EnvelopeError.new('iv_is_key', 'the IV is the key') if key == iv
 
-        # Only the hex of printable text is refused: other hex digits may well be an IV.
+        # Only the hex of printable text is refused, because other hex digits may well be an IV.
         refuse('iv', 'hex') if iv.match?(/\A(?:[2-6]\h|7[0-9a-eA-E]){16}\z/)
         refuse('iv', 'decoded') if iv.bytesize == 12
         refuse('iv', 'length') if first.bytesize != 16
@@ -218,7 +218,7 @@ module EnvelopeSidecar
     end
   end
 
-  # Checks this machine with vectors from OpenSSL; returns how many. Raises EnvelopeError `selftest_failed`.
+  # Checks this machine with vectors from OpenSSL. Returns their number. Raises EnvelopeError `selftest_failed`.
   def self.selftest
     hex, base64 = %w[hex base64].map do |encoding|
       Envelope.new('demo-key-of-acme-not-a-secret-32', 'demo-iv-of-acme-', encoding: encoding)

@@ -8,7 +8,7 @@ require_relative 'envelope'
 
 module EnvelopeSidecar
   # The sidecar refused the request. Decide by `code`, never by the status. `forwarded` is `no` if the core has not seen
-  # the request, else `maybe`; `retry_after` is in seconds.
+  # the request, otherwise `maybe`; `retry_after` is in seconds.
   class Refusal < StandardError
     attr_reader :status, :code, :hint, :request_id, :retry_after, :forwarded
 
@@ -38,7 +38,7 @@ module EnvelopeSidecar
   end
 
   # A middleware that raises EnvelopeError (nothing was sent), Refusal or OutcomeUnknown. It must be the last one before
-  # the adapter, and beside none that follows redirects or repeats requests.
+  # the adapter, and must not be combined with one that follows redirects or repeats requests.
   #
   # envelope: returns the credentials to use; called for each request, so that a rotation needs no restart
   # prefixes: paths whose bodies are sealed; the two test endpoints are never among them
@@ -48,7 +48,7 @@ module EnvelopeSidecar
   # retries: how often a request that the core has not seen is sent again
   # check_id: whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
   class FaradayEnvelope < Faraday::Middleware
-    # If `Retry-After` exceeds these seconds, waiting is left to the caller.
+    # If `Retry-After` exceeds this many seconds, waiting is left to the caller.
     LONGEST_WAIT = 60
 
     # The body is longer than `max_bytes`.
@@ -101,7 +101,7 @@ module EnvelopeSidecar
       env.request_headers.delete('Content-Length')
     end
 
-    # Faraday fills the same object again.
+    # Faraday fills the same object again when a request is repeated.
     def reset(env)
       env.status = env.response = env.response_headers = env.reason_phrase = nil
       env
@@ -144,7 +144,7 @@ module EnvelopeSidecar
       headers['Content-Type'] = type if sealed
     end
 
-    # After a response too many on a connection, each request gets the response to the previous one.
+    # After one response too many on a connection, each request gets the response to the previous one.
     def check_id(env)
       headers = env.response_headers
       id = headers['X-Request-Id']
@@ -160,7 +160,7 @@ module EnvelopeSidecar
       raise OutcomeUnknown.new('not_opened', env)
     end
 
-    # Only for a problem document from the sidecar.
+    # Raises an error only for a problem document from the sidecar.
     def refuse(env, content)
       problem = JSON.parse(content.dup.force_encoding(Encoding::UTF_8))
       return unless problem.is_a?(Hash) && problem['code'].is_a?(String) && problem['request_id'].is_a?(String)

@@ -50,7 +50,7 @@ export interface EnvelopeOptions {
 
 const hexDigits = /^[0-9a-fA-F]*$/;
 
-/** The credentials of one account in one environment, and what they seal and open. Printing it shows neither key nor IV. */
+/** Seals and opens with the credentials of one account in one environment. Printing it shows neither key nor IV. */
 export class Envelope {
   /** Names the credentials without showing them: the first 16 hex digits of SHA-256(key bytes, IV bytes). */
   readonly fingerprint: string;
@@ -123,7 +123,7 @@ export class Envelope {
     return this.open(data);
   }
 
-  /** For code that expects Returns `""` for text that cannot be sealed, and null for data that does not open. */
+  /** Returns `""` for text that cannot be sealed, and null for data that does not open, instead of throwing. */
   compat(): { seal(text: string): string; open(data: string): string | null } {
     const or = <T, U>(run: () => T, otherwise: U): T | U => {
       try {
@@ -154,7 +154,7 @@ function readText(key: string, iv: string): [key: Buffer, iv: Buffer] {
   if (keyBytes.length === 24) refuse('key', 'decoded');
   if (keyBytes.length !== 32) refuse('key', 'length');
   if (key === iv) throw new EnvelopeError('iv_is_key', 'the IV is the key');
-  // Only the hex of printable text is refused: other hex digits may well be an IV.
+  // Only the hex of printable text is refused, because other hex digits may well be an IV.
   if (/^(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}$/.test(iv)) refuse('iv', 'hex');
   if (Buffer.byteLength(iv) === 12) refuse('iv', 'decoded');
   if (ivBytes.length !== 16) refuse('iv', 'length');

@@ -70,7 +70,7 @@ export class OutcomeUnknown extends Error {
   }
 }
 
-/** If `Retry-After` exceeds these seconds, waiting is left to the caller. */
+/** If `Retry-After` exceeds this many seconds, waiting is left to the caller. */
 const longestWait = 60;
 
 /** A `fetch` that throws EnvelopeError (nothing was sent), Refusal or OutcomeUnknown. */
@@ -119,7 +119,7 @@ function isOurs({ headers, ok }: Response): boolean {
   return ok || headers.has('Envelope') || isProblem(headers.get('Content-Type'));
 }
 
-/** After a response too many on a connection, each request gets the response to the previous one. */
+/** After one response too many on a connection, each request gets the response to the previous one. */
 function pair(sent: Headers, response: Response): void {
   const received = response.headers.get('X-Request-Id');
   if (received !== null && received !== sent.get('X-Request-Id')) throw new OutcomeUnknown('swapped', response);

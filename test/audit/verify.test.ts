@@ -9,7 +9,7 @@ import { sha256Hex } from '../../src/cryptography.ts';
 const newKey = (): KeyObject => generateKeyPairSync('ed25519').privateKey;
 const [key, otherKey] = [newKey(), newKey()];
 
-/** Members of an event that no chain depends on. */
+/** The members of an event that do not depend on its place in a chain. */
 const event = (account: string) => ({
   at: '2026-11-21T10:00:00.000Z',
   actor: 'user:ana',
@@ -19,7 +19,7 @@ const event = (account: string) => ({
 });
 const change = (to: KeyObject) => ({ ...event('none'), action: 'audit_key_changed', details: { key: publicText(to) } });
 
-/** Chains events behind others. */
+/** Appends events to the chain of the lines in `before`. */
 function chained(events: readonly object[], signer?: KeyObject, before: readonly Buffer[] = []): Buffer[] {
   const lines = [...before];
   for (const each of events) lines.push(lineAfter(endOf(lines), each, signer));
@@ -45,7 +45,7 @@ const verify = (lines: readonly Buffer[], options: Partial<VerifyOptions> = {}):
 const faults = async (lines: readonly Buffer[], options?: Partial<VerifyOptions>): Promise<unknown[]> =>
   (await verify(lines, options)).problems.map(({ position, fault }) => `${position} ${fault}`);
 
-/** The line with a byte replaced, such that it is another one. */
+/** A copy of the line in which the byte at `at` is different. */
 function withByte(line: Buffer, at: number): Buffer {
   const copy = Buffer.from(line);
   copy[at] = copy[at] === 0x30 ? 0x31 : 0x30;
@@ -70,7 +70,7 @@ test('a line is JSON that ends with the hash of the line before it and its own s
   expect(isSignedBy(second, sig, otherKey)).toBe(false);
 });
 
-test('an announced key that cannot sign is none', async () => {
+test('a key that is announced but cannot sign is ignored', async () => {
   const { privateKey } = generateKeyPairSync('x25519');
   const announced = chained(many(2), key, chained([change(privateKey)], key, signed));
   expect((await verify(announced)).problems).toEqual([]);
@@ -103,14 +103,14 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
   }
 });
 
-test('events that were taken over from the version before are told, and announce no key', async () => {
+test('events that were taken over from the previous version are reported, and announce no key', async () => {
   const older = { older: 1, ...event('x') };
   const begun = chained([change(key), older, older], key);
   const takenOver = 'were taken over from the table "audit": nothing shows who wrote there';
   expect((await verify(begun)).warnings).toEqual([`events up to 3 ${takenOver}`]);
   const later = chained([event('y'), older, event('z')], key, begun);
   expect((await verify(later)).warnings).toEqual([`events up to 5 ${takenOver}`]);
-  // Whoever may write into the table of the version before chooses all of its members.
+  // Anyone who may write to the previous version's table can choose all members of an event.
   const named = chained([{ older: 2, ...change(otherKey) }, event('y')], key, later);
   expect(await verify(named, { keys: [createPublicKey(key)] })).toMatchObject({
     signed: 8,
@@ -132,7 +132,7 @@ describe.each([
       if (i === lines.length - 1 && name === 'unsigned') continue;
       for (let byte = 0; byte < line.length; byte += 1) {
         const [first] = await faults(lines.with(i, withByte(line, byte)));
-        // Without signatures it cannot be told whether the last line or the one before it was replaced.
+        // Without signatures, it is impossible to tell whether the last line or the one before it was replaced.
         const isAmbiguous = name === 'unsigned' && i >= lines.length - 2;
         // A damaged last line could also have been appended by hand.
         const isLast = i === lines.length - 1;
@@ -159,7 +159,7 @@ describe.each([
     }
   });
 
-  test('an inserted line is found: a copy, one by hand, one that is chained', async () => {
+  test('an inserted line is found, whether it is a copy, written by hand, or chained', async () => {
     for (let i = 1; i < lines.length; i += 1) {
       const before = lines.slice(0, i);
       expect(await faults(lines.toSpliced(i, 0, at(i - 1)))).toEqual([`${i + 1} moved`]);
@@ -170,19 +170,19 @@ describe.each([
     }
   });
 
-  test('a line that was appended by hand is unchained; one that is chained and not signed is unsigned', async () => {
+  test('a line that was appended by hand is reported as unchained, and one that is chained but not signed as unsigned', async () => {
     expect(await faults([...lines, Buffer.from('{"by":"hand"}')])).toEqual(['8 unchained']);
     expect(await faults(chained([event('x')], undefined, lines))).toEqual(name === 'signed' ? ['8 unsigned'] : []);
   });
 
-  test('events behind one that is unchained are verified, too', async () => {
+  test('events after an unchained one are verified, too', async () => {
     const behind = chained(many(3), name === 'signed' ? key : undefined, [...lines, Buffer.from('{"by":"hand"}')]);
     expect(await faults(behind)).toEqual(['8 unchained']);
     expect(await faults(behind.toSpliced(9, 1))).toEqual(['8 unchained', '10 missing']);
     expect(await faults(behind.toSpliced(8, 1))).toEqual(['8 unchained', '9 missing']);
   });
 
-  test('a cut tail and a history that was written anew show against an anchor', async () => {
+  test('an anchor shows that the end of the trail was cut off, or that its history was rewritten', async () => {
     const anchors = [{ position: 5, hash: sha256Hex(at(4)) }];
     expect(await faults(lines, { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 5), { anchors })).toEqual([]);
@@ -191,20 +191,20 @@ describe.each([
     const rewritten = name === 'signed' ? chained([change(key), ...many(9).slice(1)], key) : chained(many(9).slice(1));
     expect(await faults(rewritten)).toEqual([]);
     expect(await faults(rewritten, { anchors })).toEqual(['5 changed']);
-    // Someone has kept both: whichever is genuine, there were two.
+    // Both hashes were kept as anchors. Whichever is genuine, two versions of the event have existed.
     const both = [sha256Hex(at(4)), sha256Hex(rewritten[4] ?? at(0))];
     for (const hashes of [both, both.toReversed()]) {
       const conflicting = hashes.map((hash) => ({ position: 5, hash }));
       expect(await faults(lines, { anchors: conflicting })).toEqual(['5 changed']);
       expect(await faults(rewritten, { anchors: conflicting })).toEqual(['5 changed']);
     }
-    // As many as a command line may have.
+    // This is the maximum number of anchors on a command line.
     const behind = Array.from({ length: 25_000 }, (_, i) => ({ position: i + 100, hash: '0'.repeat(64) }));
     expect(await faults(lines, { anchors: behind })).toEqual([`${lines.length + 1} missing`]);
   });
 });
 
-test('a trail without its signatures, or with those of another key, is not the one that a key has signed', async () => {
+test('a trail whose signatures are missing or made with another key is not accepted as signed by the expected key', async () => {
   const keys = [createPublicKey(key)];
   const without = chained(signed.map((line) => members(line)));
   expect(await faults(without)).toEqual([]);
@@ -212,12 +212,12 @@ test('a trail without its signatures, or with those of another key, is not the o
   const another = chained([change(otherKey), ...many(6)], otherKey);
   expect(await faults(another)).toEqual([]);
   expect(await faults(another, { keys })).toEqual(['7 unsigned']);
-  // Signing goes on with another key.
+  // Another key signs the following events.
   expect(await faults(chained(many(2), otherKey, signed))).toEqual(['8 changed']);
   expect(await faults(chained([change(otherKey), ...many(2)], otherKey, signed))).toEqual(['8 changed']);
 });
 
-test('a history in which another key signs, and names the expected one at the end, is not signed by that one', async () => {
+test('a history that another key has signed, and that names the expected key at its end, is not accepted as signed by the expected key', async () => {
   const keys = [createPublicKey(key)];
   const forged = chained([change(otherKey), ...many(6), change(key)], otherKey);
   expect(await faults(forged, { keys })).toEqual(['8 unsigned']);
@@ -236,19 +236,19 @@ test('a trail whose first event follows another one, or has another position, is
   expect(await faults(chained(many(3), undefined, [first]))).toEqual(['1 changed']);
 });
 
-test('only an event of its own names the next key', async () => {
+test('only an `audit_key_changed` event names the next key', async () => {
   const named = chained([{ ...event('x'), details: { key: publicText(otherKey) } }], key, signed);
   expect(await faults(chained(many(2), key, named))).toEqual([]);
   expect(await faults(chained(many(2), otherKey, named))).toEqual(['9 changed']);
 });
 
-/** The members of a line without those that tie it to a chain. */
+/** The members of a line, without those that link it to a chain. */
 function members(line: Buffer): object {
   const { position: _, prev: _prev, sig: _sig, ...rest } = JSON.parse(line.toString()) as Record<string, unknown>;
   return rest;
 }
 
-test('lines of the version before are whole if the first chained one has their number and hash', async () => {
+test('lines of the previous version are whole if the first chained line has their number and hash', async () => {
   const older = many(3).map((each) => Buffer.from(JSON.stringify(each)));
   const hash = sha256Hex(Buffer.from(older.map((line) => `${line.toString()}\n`).join('')));
   const begin = (details: object): object => ({ ...event('none'), action: 'trail_begun', details });
@@ -257,7 +257,7 @@ test('lines of the version before are whole if the first chained one has their n
   expect(await faults(whole.with(0, Buffer.from('{}')))).toEqual(['1 changed']);
   expect(await faults(whole.with(2, Buffer.from('{}')))).toEqual(['3 changed']);
   expect(await faults(whole.toSpliced(1, 1))).toEqual(['3 missing']);
-  // With a key that was set with the upgrade.
+  // The same, with a signing key that was configured together with the upgrade.
   const withKey = chained([change(key), begin({ events: 3, sha256: hash }), ...many(3)], key, older);
   const keys = [createPublicKey(key)];
   expect(await faults(withKey, { keys })).toEqual([]);
@@ -270,7 +270,7 @@ test('lines of the version before are whole if the first chained one has their n
   expect(await faults(older)).toEqual(['1 unchained']);
 });
 
-test('lines are split as bytes, however they arrive; one without a newline at the end is left out', async () => {
+test('lines are split as bytes, however they arrive; a last line without a newline is marked as torn', async () => {
   const bytes = Buffer.from('{"é":1}\n\n{"b":2}\n{"torn');
   for (let size = 1; size <= bytes.length; size += 1) {
     const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
@@ -307,13 +307,13 @@ test('100,000 events are verified in constant memory, a line at a time', async (
   expect(most).toBeLessThan(50_000);
 });
 
-// Tried again because both are measured one after the other, and a busy machine may slow either.
+// Retried, because the two times are measured one after another, and a busy machine may slow down either measurement.
 test(
-  'takes at most twice the time that OpenSSL takes for as many signatures',
+  'a verification takes at most twice the time that OpenSSL takes for as many signatures',
   { timeout: 60_000, retry: 5 },
   async () => {
     const lines = chained([change(key), ...many(9_999)], key);
-    // Of the processor, which is the same on a busy machine; `openssl speed` counts it, too.
+    // Measure CPU time, because it is the same on a busy machine. `openssl speed` also measures CPU time.
     const before = process.threadCpuUsage();
     expect(await verify(lines)).toMatchObject({ signed: 10_000, problems: [] });
     const { user, system } = process.threadCpuUsage(before);

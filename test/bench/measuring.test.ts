@@ -58,7 +58,7 @@ test('a stall adds to the latency of every request that had to wait for it', asy
 
   const { p50, p99 } = await runFixedRate(port, file, 200, 1.5);
 
-  // A hundred of the three hundred requests fall into the stall. The first of them waits for half a second.
+  // A hundred of the three hundred requests are sent during the stall. The first of them waits for half a second.
   expect(p99).toBeGreaterThan(400);
   expect(p50).toBeLessThan(p99);
 });

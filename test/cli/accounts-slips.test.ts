@@ -18,7 +18,7 @@ interface Exported {
   readonly encryption?: { readonly test?: { readonly enabled: boolean; readonly key?: string } };
 }
 
-// Runs each command in its own process, all at the same time.
+// Each command runs in its own process, and all of them run at the same time.
 describeOnEachStore('two operators', (newStore) => {
   async function storeWithAcme() {
     const folder = new Folder({

@@ -24,7 +24,7 @@ async function startDemo(): Promise<Command> {
   return demo;
 }
 
-/** Pastes all commands into one shell, one after the other. Returns the output of each. */
+/** Pastes all commands into one shell, one after another. Returns the output of each. */
 function outputs(shell: string, commands: readonly string[]): string[] {
   const mark = '=== next command ===';
   const script = commands.map((command) => `${command}\necho '${mark}'\n`).join('');

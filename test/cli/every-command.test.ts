@@ -24,7 +24,7 @@ const silent = [
 ];
 
 /**
- * For each other command, a line that succeeds on the store of `folderOf`, and its standard input. `DIR` stands for the folder. All
+ * For every other command, a line that succeeds on the store of `folderOf`, and its standard input. `DIR` stands for the folder. All
  * commands write JSON, except those in `texts`.
  */
 const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> = {
@@ -102,7 +102,7 @@ function slowReader(): { readonly stream: Writable; readonly taken: () => string
   return { stream, taken: () => taken };
 }
 
-/** A stream that fails a moment later. */
+/** A stream whose writes fail after a moment. */
 function failing(code: string): Writable {
   const error = Object.assign(new Error(`${code}: no`), { code });
   return new Writable({ write: (_chunk, _encoding, done) => void setTimeout(() => done(error), 5) });

@@ -88,7 +88,7 @@ class Pipe {
   }
 }
 
-/** So many lines of more than 300 bytes exceed the 4 MiB that may wait for a reader. */
+/** This many lines of more than 300 bytes exceed the 4 MiB that may wait for a reader. */
 const tooMany = 16_000;
 
 test('if the log is not read for a while, lines wait in bounded memory, and lost lines are counted', async () => {
@@ -107,7 +107,7 @@ test('if the log is not read for a while, lines wait in bounded memory, and lost
   const [loss] = pipe.entries(lost);
   const written = pipe.entries('request').length;
   expect(loss).toMatchObject({ level: 'warn', lines: tooMany + 1 - written });
-  // The lines kept are the 4 MiB that may wait, and what fits into the buffer of the pipe.
+  // The lines that were kept are the 4 MiB that may wait, and those that fit into the pipe's buffer.
   expect(Buffer.byteLength(pipe.text)).toBeGreaterThan(4 * 1_048_576);
   expect(Buffer.byteLength(pipe.text)).toBeLessThan(4.5 * 1_048_576);
 

@@ -12,7 +12,7 @@ import { untilSample } from '../telemetry/samples.ts';
 
 const reloads = 30;
 const connections = 8;
-/** Milliseconds between two requests on a connection: together, the connections send some hundred requests a second. */
+/** Milliseconds between two requests on a connection. Together, the connections send several hundred requests a second. */
 const pause = 10;
 
 interface Version {

@@ -39,8 +39,8 @@ test('reloads leave no further copies of secrets in the memory of the process', 
       bytes: masterKey,
       ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text)])),
     });
-  // One copy of the master key remains in use. Until then, there are others in the loading thread, which waits five
-  // seconds for another change before it ends.
+  // One copy of the master key remains in use. There are more copies until the loading thread ends, which first waits five seconds for
+  // another change.
   await eventually('one copy of the master key remains', () => count()['bytes'] === 1, { timeout: 20_000 });
   const counts = count();
   // If each reload left a copy, there would be 20.

@@ -255,7 +255,7 @@ describe('a signal', () => {
 
   test('that is repeated ends the process at once with 1', async () => {
     const upstream = await startUpstream(() => {});
-    // A drain that is longer than the timeout of this test.
+    // Make the drain longer than the timeout of this test.
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
     void send(sidecar, 'GET /x', { key: keys.globex }).catch(() => {});
     await eventually('the upstream has the request', () => upstream.heads() === 1);

@@ -45,7 +45,7 @@ test('sidecar is one process, which a signal to its id stops cleanly', async () 
 test('the shell that npm start runs becomes the demo, so that the signal that npm passes on ends the demo', async () => {
   const child = spawn('sh', ['-c', `${manifest.scripts.start} --free-ports`], { env, detached: true });
   const pid = child.pid ?? 0;
-  // Kill the whole process group: if the demo were a process of its own, it would outlive its shell.
+  // Kill the whole process group. If the demo were a separate process, it would outlive its shell.
   onTestFinished(() => void (child.exitCode === null && process.kill(-pid, 'SIGKILL')));
   let log = '';
   for await (const chunk of child.stdout.setEncoding('utf8')) {

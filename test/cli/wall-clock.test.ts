@@ -43,7 +43,7 @@ test('moving the wall clock affects the expiry of keys, but no deadline', async 
   sidecar.signal('SIGUSR2');
   await untilStatus(expiring, 401);
   expect(await statusWith(keys.globex)).toBe(200);
-  // When this request has timed out, a sweep for expired deadlines has run since the clock was moved.
+  // Once this request has timed out, the sweep for expired deadlines must have run after the clock was moved.
   const swept = await openConnection(sidecar.port);
   const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;
   swept.send(`${head}Content-Length: 100\r\n\r\n{"data":`);

@@ -155,8 +155,8 @@ test('a configured database that is unavailable is tried again in parallel with 
   expect(other.refused).toEqual(away);
   other.end({ ...invalid, refused: away });
 
-  // This attempt found a file that had become invalid in the meantime. It says nothing about the database, and the
-  // problem has been reported.
+  // This attempt found a file that had become invalid in the meantime, so it says nothing about the database. The problem in the file has
+  // already been reported.
   attempt.end(invalid);
   await nextTurn();
   poll();
@@ -170,7 +170,7 @@ test('a configured database that is unavailable is tried again in parallel with 
   expect(loads).toHaveLength(6);
 });
 
-test('a database that is back does not put into force another store that the files have come to name', async () => {
+test('once a database is back, a different store that the files now name is not put into force by it', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { reloader, load, change } = start();

@@ -80,7 +80,7 @@ const upstream = 'http://127.0.0.1:1';
 const files = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accountsFile() };
 const withKeys = (...apiKeys: readonly string[]): object => accountsFile(globexEntry(...apiKeys));
 
-/** Returns a check: whether a result is valid and has this many API keys. */
+/** Returns a function that checks whether a result is valid and has this many API keys. */
 const hasKeys =
   (count: number) =>
   (loaded: LoadResult): boolean =>

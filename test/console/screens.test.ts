@@ -8,7 +8,7 @@ import { operators, signIn, useConsole } from './sidecar.ts';
 
 const key = 'sk_test_acmeacmeacmeacme';
 const soon = new Date(Date.now() + 86_400_000).toISOString();
-/** An id and a name that are as long as they may be, without a place to break. */
+/** An id and a name of the maximum length, without a place where a line may break. */
 const long = { id: 'm'.repeat(64), name: 'Rechtsschutzversicherungsgesellschaft'.repeat(5) };
 const encryption = {
   enabled: true,
@@ -185,7 +185,7 @@ const cutOff = `[...document.querySelectorAll('.scroll')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
   .map(({ ariaLabel, scrollWidth }) => ariaLabel + ' ' + scrollWidth)`;
 
-/** Lists the ids in table cells and in errors, except for those in sentences, that take more than one line. */
+/** Lists the ids that take more than one line, in table cells and in errors, but not in sentences. */
 const brokenIds = `[...document.querySelectorAll('.scroll :is(th, td:not(.wide)) .id, .hint .id')]
   .filter((id) => id.offsetHeight > 1.5 * parseFloat(getComputedStyle(id).lineHeight))
   .map(({ textContent }) => textContent)`;

@@ -13,7 +13,7 @@ export async function select(page: Page, name: string, action: string): Promise<
   await page.locator('ul.menu:popover-open').getByRole('button', { name: action, exact: true }).click();
 }
 
-/** Holds requests back. @returns the number of requests so far, and a function that sends them and no longer holds back later ones */
+/** Holds requests back. @returns a function that counts the requests so far, and one that sends them and stops holding requests back */
 export async function holdRequests(page: Page, address: string) {
   const { promise, resolve } = Promise.withResolvers<void>();
   let requests = 0;

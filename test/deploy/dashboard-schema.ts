@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * TypeScript declarations of a dashboard's JSON. The Foundation SDK generates its types from Grafana's schemas, but for
- * its builders: their enumerations do not accept literals, and the options of a panel are untyped, because they depend
- * on the kind of panel.
+ * TypeScript declarations of a dashboard's JSON. The Foundation SDK's types are generated from Grafana's schemas, but are meant for the
+ * SDK's builders. Their enumerations do not accept literals, and they leave the options of a panel untyped, because these depend on the
+ * kind of panel.
  */
 const types = `
 import type { Dashboard, FieldConfig, FieldConfigSource, Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';

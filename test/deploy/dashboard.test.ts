@@ -71,7 +71,7 @@ describe('the dashboard', () => {
     expect(selectors.length).toBeGreaterThan(0);
     for (const selector of selectors) expect(selector).toContain('namespace=~"$namespace", pod=~"$pod"');
     for (const [, range] of expr.matchAll(/\[(.*?)\]/g)) expect(range).toBe('$__rate_interval');
-    // A query filters metrics that have an environment by it, except if it computes a mean over all environments.
+    // A query filters by environment if its metric has one, unless it computes a mean over all environments.
     for (const selector of selectors) {
       const [, name = ''] = /^(\w+?)(?:_bucket|_sum|_count)?\{/.exec(selector) ?? [];
       const isMean = /_(?:sum|count)\{/.test(selector);

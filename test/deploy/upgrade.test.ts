@@ -16,7 +16,7 @@ function upgradeCommands(): string {
 
 /**
  * A substitute for `kubectl` and a cluster. It renders manifests with the real kubectl, keeps the Jobs in its folder, and refuses to change
- * one, as the API server does ("field is immutable"). `wait` succeeds if the Job exists.
+ * an existing Job, as the API server does ("field is immutable"). `wait` succeeds if the Job exists.
  */
 const cluster = (kubectl: string): string => `#!/usr/bin/env node
 const { execFileSync } = require('node:child_process');

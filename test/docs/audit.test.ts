@@ -162,7 +162,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
       expect(verifyWithLog()).toBe(0);
       folder.write({ 'sidecar.log': '{"msg":"starting"}\n' });
       expect(verifyWithLog()).not.toBe(0);
-      // Pretend that the end of the trail had been cut off.
+      // Pretend that the end of the trail has been cut off.
       folder.write({ 'sidecar.log': stderr.replace(`"position":${changes + 1},`, `"position":${changes + 2},`) });
       expect(verifyWithLog()).not.toBe(0);
       for (const [program, script] of verifiers) {

@@ -40,7 +40,7 @@ function anchorsOf(markdown: string): Set<string> {
   return anchors;
 }
 
-/** The reason why a link of a page is broken; undefined if it is not. */
+/** The reason why a link on a page is broken; undefined if it is not. */
 function broken(page: string, target: string): string | undefined {
   const [path = '', anchor] = decodeURIComponent(target).split('#');
   const file = path === '' ? page : normalize(join(path.startsWith('/') ? '.' : dirname(page), path));

@@ -78,7 +78,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     console.log((await mine.encryption('test')).enabled);
     console.log((await mine.enable('test', 'again')).secret_shown, (await mine.encryption('test')).previous.accepts);
     console.log(await mine.enable('live').then(() => 'done', ({ code }) => code));`;
-    // The last outcome is what the page says about the role.
+    // The last outcome is the one that the page gives for the role.
     expect(await run(functions + calls, url)).toEqual(['plaintext', 'false', 'true plaintext', 'forbidden']);
   });
 });

@@ -80,7 +80,8 @@ describeWithPostgres('the runbook', () => {
     expect(replaced).toMatchObject({ code: 0 });
     expect(replaced.stdout).not.toContain(before.key);
 
-    // Log lines of the first and the last event in the backup, and of lost events. One of these has the position of an event in the backup.
+    // Log lines of the first and the last event in the backup, and of lost events. One of the lost events has the position of an event in
+    // the backup.
     const last = await logged('accounts rename globex --name Globe');
     const lines = (actions: readonly string[]): string =>
       actions

@@ -5,7 +5,7 @@ import { AesCbc, encryptedLength, isWholeBlocks } from '../../src/envelope/aes-c
 import { cipher, credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
 import { runs } from '../support/property.ts';
 
-/** Encrypts whole blocks. Any padding is up to the caller and part of the blocks. */
+/** Encrypts whole blocks. If there is padding, the caller has included it in the blocks. */
 function encryptBlocks(blocks: Buffer): Buffer {
   const cipher = createCipheriv('aes-256-cbc', key, iv).setAutoPadding(false);
   return Buffer.concat([cipher.update(blocks), cipher.final()]);
@@ -107,7 +107,7 @@ describe('one cipher for many messages', () => {
     return Buffer.concat([cipher.update(plaintext), cipher.final()]);
   }
 
-  /** What Node makes of the ciphertext and its padding, with a new decipher. */
+  /** The result of decrypting the ciphertext and removing its padding with a new decipher; undefined if Node reports an error. */
   function oneShotDecrypted(ciphertext: Buffer): Buffer | undefined {
     const decipher = createDecipheriv('aes-256-cbc', key, iv);
     try {

@@ -190,7 +190,7 @@ describe('the list of slips', () => {
     for (const [name, hint] of all) expect([name, hint.includes(key), hint.includes(iv)]).toEqual([name, false, false]);
   });
 
-  /** Bodies that look like a slip, but are not of that kind. */
+  /** Bodies that look like the result of a slip, but are not. */
   test.each<[name: string, body: string, claim: RegExp]>([
     ['a word that is base64 too, as data', '{"data":"test"}', /: it was cut|the mode is/],
     ['a word that is base64 too, alone', 'test', /bare ciphertext/],

@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts';
 import { untilCollected } from '../support/memory.ts';
 import { manualQueue } from '../support/manual-queue.ts';
 
-/** Starts a TLS listener. Returns what waits for a turn there, and a function that connects. */
+/** Starts a TLS listener. Returns the handshakes that wait for their turn, and a function that connects a client. */
 async function start(hellos?: Queue) {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   const limits = { maxHeadSize: 16_384, maxFields: 100 };

@@ -75,7 +75,7 @@ test('a head for which a connection waits its turn is not read if its bytes are 
 
 const chunkedHead = 'POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n';
 
-// Tens of thousands of such chunks fit into what one socket delivers at once, and anyone may send them.
+// One socket can deliver tens of thousands of such chunks at once, and anyone may send them.
 test.each([
   ['of one byte', '1\r\nx\r\n'],
   ['with an extension', '1;a\r\nx\r\n'],

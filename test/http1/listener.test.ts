@@ -611,7 +611,7 @@ describe('on TLS', () => {
     expect([server.closed, server.exceeded]).toEqual([1, 1]);
   });
 
-  test('requests are served one after the other', async () => {
+  test('requests are served one after another', async () => {
     const server = await startServer({ tls: certificate });
     const client = await openTls(server.port);
     expect(client.tls.alpnProtocol).toBe('http/1.1');

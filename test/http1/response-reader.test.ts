@@ -14,7 +14,7 @@ interface Understood {
   fault: ResponseFault | undefined;
 }
 
-/** Parses the pieces one after the other, as they might come from a socket. */
+/** Parses the pieces one after another, as they might come from a socket. */
 function parse(pieces: readonly string[], method = 'POST'): Understood {
   const understood: Understood = {
     information: [],
@@ -38,7 +38,7 @@ function parse(pieces: readonly string[], method = 'POST'): Understood {
   return understood;
 }
 
-/** A text cut at the given places. */
+/** Cuts a string at the given places. */
 function cut(text: string, places: readonly number[]): string[] {
   const ends = [...new Set(places.map((place) => place % (text.length + 1)))].toSorted((a, b) => a - b);
   return [0, ...ends].map((from, i) => text.slice(from, ends[i] ?? text.length)).filter((piece) => piece !== '');

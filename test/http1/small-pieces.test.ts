@@ -64,7 +64,7 @@ test('if a client is not read, none of its records waits in the socket', async (
   expect(held).toBeLessThanOrEqual(16_384 + 65_536);
 });
 
-/** Connects a client over TCP to an `Incoming`. `waiting` has the suspended readers, which wait for their turn. */
+/** Connects a client over TCP to an `Incoming`. `waiting` lists the suspended readers, which wait for their turn. */
 async function openIncoming(): Promise<{
   readonly client: Socket;
   readonly socket: Socket;

@@ -5,7 +5,7 @@ import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { keepIn, startServer } from '../support/http1.ts';
 
-/** Counts writes, of which none is sent before `send`. `outcome.rooms` is how often there was room again. */
+/** Counts writes, none of which is sent before `send` is called. `outcome.rooms` counts how often there was room again. */
 function startWrites() {
   const room = new WriteRoom(() => (outcome.rooms += 1));
   const outcome = { rooms: 0 };

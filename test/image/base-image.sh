@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the name of the image that the tests build on: the Dockerfile's own base, or, if it cannot be pulled, one made
-# here of Debian, the project's Node, this machine's npm and the CAs it trusts. That takes root on Debian.
+# here of Debian, the project's Node, this machine's npm and the CAs it trusts. The latter requires root on Debian.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

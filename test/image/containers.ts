@@ -37,7 +37,8 @@ export function buildImage(): Image {
 }
 
 /**
- * Builds the Dockerfile on an image without a shell, which contains only Node, in a folder of its own, and the libraries that Node needs.
+ * Builds the Dockerfile on an image without a shell. That image contains only Node, in a folder of its own, and the libraries that Node
+ * needs.
  */
 export function buildShelllessImage({ base }: Image): Image {
   const shellless = 'envelope-sidecar-test/shell-less:latest';
@@ -66,7 +67,10 @@ function build(tag: string, base: string, buildArguments: Readonly<Record<string
 /** The label of every container of a test. Its value is the id of the process that started the container. */
 export const label = 'envelope-sidecar-test.process';
 
-/** Removes the containers that this process started, even in tests that timed out, and those of ended processes. */
+/**
+ * Removes the containers that this process started, including those of tests that timed out, and the containers of processes that have
+ * ended.
+ */
 export function removeContainers(): void {
   const format = `{{.ID}} {{.Label "${label}"}}`;
   const list = execFileSync('docker', ['ps', '--all', '--filter', `label=${label}`, '--format', format], {

@@ -11,7 +11,8 @@ import { buildImage, missingEngine, type Image } from './containers.ts';
 const madeByEngine = /^(?:\.dockerenv|dev\/.*|etc\/(?:hostname|hosts|mtab|resolv\.conf))$/;
 
 /**
- * Creates a container without starting it, so that the image needs no shell and no file can hide, and removes it again.
+ * Creates a container without starting it, so that the image needs no shell and all its files can be seen. Removes the container
+ * afterwards.
  */
 function withContainer<T>(image: string, use: (id: string) => T): T {
   const id = execFileSync('docker', ['create', '--entrypoint', 'none', image], { encoding: 'utf8' }).trim();

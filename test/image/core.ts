@@ -24,9 +24,7 @@ const core = createServer((req, res) => {
 core.listen(3000, '0.0.0.0');
 process.on('SIGTERM', () => process.exit());
 
-/**
- * Generates a long response while it is sent, so that many of these at once do not fill the memory of this container.
- */
+/** Generates a long response while it is sent, so that many long responses at once do not fill the memory of this container. */
 function* pieces(begin: string, size: number, end: string): Generator<string> {
   yield begin;
   for (let left = size; left > 0; left -= 65_536) yield 'x'.repeat(Math.min(left, 65_536));

@@ -105,7 +105,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     });
   };
 
-  /** Lets Node evaluate an expression in the container, because there may be no shell. Returns the value. */
+  /** Evaluates an expression with Node in the container, because there may be no shell. Returns the value. */
   const evaluate = async (expression: string): Promise<unknown> => {
     const { output, exitCode } = await sidecar.exec(['node', '-p', `JSON.stringify(${expression})`]);
     expect({ exitCode, output }).toMatchObject({ exitCode: 0 });
@@ -150,7 +150,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   });
 
   test('does not open a debugger on a signal, and prints no warnings about the code of packages', async () => {
-    // The mask of the signals that the process handles. SIGUSR1 has the number 10, so its bit is 9.
+    // This is the mask of the signals that the process handles. SIGUSR1 has the number 10, so its bit is 9.
     const [, handled = ''] =
       /^SigCgt:\s+(\w+)$/m.exec(String(await evaluate('fs.readFileSync("/proc/1/status", "utf8")'))) ?? [];
     expect(BigInt(`0x${handled}`) & (1n << 14n)).not.toBe(0n);
@@ -164,7 +164,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     const limited = await start(container().withResourcesQuota({ memory: 256 / 1_024 }));
     const [node = '', ...flags] = [(await imageConfig()).Config.Entrypoint ?? []].flat().slice(0, -1);
     const { output } = await limited.exec([node, ...flags, '-p', 'v8.getHeapStatistics().heap_size_limit']);
-    // 35 % of the container's memory, plus a young generation with three semi-spaces of 16 MiB.
+    // The limit is 35 % of the container's memory, plus a young generation with three semi-spaces of 16 MiB.
     expect(Number(output) / 1_048_576).toBeCloseTo(256 * 0.35 + 3 * 16, -1);
   });
 
@@ -285,7 +285,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   });
 
   test('handles load, large bodies and a reload within 128 MiB', async () => {
-    // The limits for a container of that size in docs/operators/capacity.md.
+    // These are the limits that docs/operators/capacity.md gives for a container of that size.
     const small = new MountedFolder({
       'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32, account: 100% }\n`,
     });
@@ -336,7 +336,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   });
 });
 
-/** Calls `work` this many times, in as many lanes at once. */
+/** Calls `work` this many times in total, in parallel lanes. */
 async function inLanes(lanes: number, times: number, work: () => Promise<void>): Promise<void> {
   let left = times;
   const lane = async (): Promise<void> => {

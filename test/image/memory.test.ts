@@ -30,7 +30,7 @@ const accountsFile = {
   ],
 };
 
-/** Opens a connection and sends `sent`. The other side may close the connection in any way. Closed after the test. */
+/** Opens a connection, which is closed after the test, and sends `sent`. The other side may close the connection in any way. */
 async function openWith(port: number, ...sent: readonly string[]): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
   onTestFinished(() => void socket.destroy());

@@ -8,7 +8,7 @@ import { valuesIn } from '../../src/yaml/values.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';
 import { filesIn } from '../config/files.ts';
 
-/** Checks a text. Returns its valid part as `right`, and its problems, as `path: message`, as `wrong`. */
+/** Checks the text of a file. Returns its valid part as `right`, and its problems, as `path: message`, as `wrong`. */
 function check(written: string): { right: unknown; wrong: string[] } {
   const file = new YamlFile(join(filesIn({ 'a.yaml': written }), 'a.yaml'), new Files());
   const { value } = valuesIn(file, {});

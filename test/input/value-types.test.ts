@@ -10,7 +10,7 @@ import {
   type ValueType,
 } from '../../src/input/value-types.ts';
 
-/** The value that a text stands for; undefined if the text is refused. */
+/** The value that a string stands for; undefined if the string is refused. */
 function read<T>(type: ValueType<T>, written: string): T | undefined {
   try {
     return type.pattern.test(written) ? type.read(written) : undefined;

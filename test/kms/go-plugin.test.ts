@@ -10,7 +10,7 @@ import { describeUnless } from '../support/describe-unless.ts';
 import { eventually } from '../support/eventually.ts';
 import { Folder } from '../support/folder.ts';
 
-// Debian's packages of Go have no versions: they are looked up in this folder.
+// Debian's Go packages have no module versions, so they are looked up in this folder.
 const packages = '/usr/share/gocode';
 const isInstalled = existsSync(`${packages}/src/google.golang.org/grpc`);
 const source = fileURLToPath(new URL('go-plugin/main.go', import.meta.url));
@@ -40,7 +40,7 @@ describeUnless(missing, 'a KMS plug-in on grpc-go', () => {
     expect(wrapped.wrapped.annotations).toMatchObject({ 'empty.go.example': '' });
     expect(openedKey(await keyring.unwrap(wrapped)).equals(key)).toBe(true);
     const other = { ...wrapped.wrapped, key_id: 'go-2', ciphertext: '', annotations: {} };
-    // Its error has no definite status.
+    // The plug-in's error has no specific gRPC status.
     await expect(keyring.unwrap({ ...wrapped, wrapped: other })).rejects.toMatchObject({ code: 'kms_unavailable' });
   });
 });

@@ -119,7 +119,7 @@ describe('a master key', () => {
     await once(child.stdout, 'data');
     expect(kms.calls).toHaveLength(150);
     const found = occurrences(child.pid ?? 0, { wrapped: kms.plaintext, refused });
-    // The key itself is in use.
+    // This is not 0, because the key itself is in use.
     expect(found['wrapped']).toBeGreaterThan(0);
     expect(Math.max(...Object.values(found))).toBeLessThan(25);
   });
@@ -132,7 +132,7 @@ describe('a master key', () => {
     const wrapped = parsed(await keyringAt(kms.socket).wrap(key));
     for (const status of statuses) {
       kms.failure = status;
-      // It may repeat the key.
+      // The message does not contain that of the KMS, which may repeat the key.
       const messageOf = (method: string): string =>
         `${method} of the KMS at ${kms.socket} failed: see its log (gRPC ${status})`;
       const keyring = keyringAt(kms.socket);
@@ -172,8 +172,8 @@ describe('a line is refused', () => {
   });
 });
 
-describe('what is on the socket and is no KMS is kms_unavailable', () => {
-  /** A server on a Unix socket, closed when the test is over. */
+describe('a server that is not a KMS is reported as kms_unavailable:', () => {
+  /** Makes a server listen on a Unix socket until the test is over. Returns the path of the socket. */
   async function listening(server: Pick<Server, 'listen' | 'close'>): Promise<string> {
     const socket = join(new Folder({}).path, 'kms.sock');
     await new Promise<void>((resolve) => void server.listen(socket, resolve));

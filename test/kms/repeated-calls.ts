@@ -1,5 +1,6 @@
 /**
- * A program whose memory a test looks into: makes a master key, wraps it 50 times, and, once it is told to, has the line unwrapped as often.
+ * A program whose memory a test searches. It makes a master key, wraps it 50 times, and, once it is told to, has the line unwrapped as
+ * often.
  *
  * repeated-calls.ts SOCKET
  */

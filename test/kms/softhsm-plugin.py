@@ -15,7 +15,7 @@ from grpc_tools import protoc
 from PyKCS11 import CKA_CLASS, CKA_DECRYPT, CKA_ENCRYPT, CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL
 from PyKCS11 import CKA_SENSITIVE, CKA_TOKEN, CKA_VALUE_LEN, CKK_AES, CKM_AES_KEY_GEN, CKO_SECRET_KEY
 
-# The messages are generated where this is run, because the generated code fits one version of protobuf only.
+# The messages are generated at run time, because the generated code fits only one version of protobuf.
 here = os.path.dirname(os.path.abspath(__file__))
 generated = tempfile.mkdtemp()
 if protoc.main(["protoc", f"-I{here}", f"--python_out={generated}", f"--grpc_python_out={generated}", "kms.proto"]) != 0:
@@ -81,7 +81,7 @@ class Plugin(kms_pb2_grpc.KeyManagementServiceServicer):
 if not key_ids():
     make_key()
 signal.signal(signal.SIGUSR1, make_key)
-# One thread: a session of PKCS#11 is for one thread at a time.
+# Use one thread, because a PKCS#11 session can be used by only one thread at a time.
 server = grpc.server(futures.ThreadPoolExecutor(max_workers=1))
 kms_pb2_grpc.add_KeyManagementServiceServicer_to_server(Plugin(), server)
 os.umask(0o117)

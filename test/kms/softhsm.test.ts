@@ -15,12 +15,12 @@ import { describeOnEachStore } from '../support/stores.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const plugin = fileURLToPath(new URL('softhsm-plugin.py', import.meta.url));
-// Debian's own, which its packages are for.
+// Use Debian's own Python, because Debian's packages are installed for it.
 const python = '/usr/bin/python3';
 const isInstalled =
   existsSync('/usr/bin/softhsm2-util') && spawnSync(python, ['-c', 'import grpc, grpc_tools, PyKCS11']).status === 0;
 
-/** A KMS plug-in before a SoftHSM2 with one key, until the test is over. */
+/** Starts a KMS plug-in in front of a SoftHSM2 with one key. It runs until the test is over. */
 async function startPlugin() {
   const folder = new Folder({});
   folder.write({ 'softhsm2.conf': `directories.tokendir = ${folder.path}\nobjectstore.backend = file\n` });
@@ -38,7 +38,7 @@ async function startPlugin() {
   });
   const rotate = async (): Promise<void> => {
     child.kill('SIGUSR1');
-    await eventually('it has another key', () => output.includes('wrapping-2'));
+    await eventually('the plug-in has another key', () => output.includes('wrapping-2'));
   };
   await eventually('the plug-in is ready', () => output.includes('ready\n'), { timeout: 30_000 });
   return { socket, rotate };
@@ -50,7 +50,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
   describeOnEachStore('in a whole life', (newStore) => {
     test('which is nowhere in the clear, and can be changed, wrapped again and retired', async () => {
       const { socket, rotate } = await startPlugin();
-      // Whoever may use the socket may use the key.
+      // Anyone who may use the socket may use the key.
       expect(statSync(socket).mode & 0o777).toBe(0o660);
       const store = (await newStore()) as { readonly postgres?: { readonly url: string } };
       const upstream = await startUpstream();
@@ -78,7 +78,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
       };
       await serves();
 
-      // Another master key, then another wrapping key.
+      // Change to another master key, and then to another wrapping key.
       const next = (await run('master-key new')).stdout.trim();
       folder.write({ keys: `${next}\n${line}`, next });
       await sidecar.untilEntries('configuration reloaded');
@@ -101,7 +101,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
         const { url } = store.postgres;
         execFileSync(`${postgresPrograms}/psql`, ['-q', '-d', url, '-c', 'CHECKPOINT']);
         folder.write({ 'dump.sql': execFileSync(`${postgresPrograms}/pg_dump`, ['-d', url], { encoding: 'utf8' }) });
-        // The server's socket is beside its data.
+        // The server's data is in a folder next to its socket.
         folders.push(`${new URL(url).searchParams.get('host')}/data`);
       }
       for (const each of folders) {
@@ -111,7 +111,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
         const found = files.filter((_, i) => formsOf(clear).some((form) => contents[i]?.includes(form)));
         expect(found.map(({ name }) => name)).toEqual([]);
       }
-      // The bytes must be in memory to be used; a text would be there for no reason.
+      // The key's bytes must be in memory to be used, but there is no reason for its texts to be there.
       const [, base64 = clear, hex = clear] = formsOf(clear);
       const found = occurrences(sidecar.process.pid ?? 0, { base64, hex, key: Buffer.from('sk_test_') });
       expect(found).toMatchObject({ base64: 0, hex: 0 });
@@ -120,7 +120,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
   });
 });
 
-/** The bytes of a master key and the texts that it could be written as. */
+/** The bytes of a master key, and the texts in which it could be written. */
 function formsOf(clear: Buffer): Buffer[] {
   return [clear, Buffer.from(clear.toString('base64')), Buffer.from(clear.toString('hex'))];
 }

@@ -130,7 +130,7 @@ describe('a page', () => {
       let after = '';
       for (let next: unknown = ''; next !== null; after = `&after=${String(next)}`) {
         const { body } = await ask(url, `GET /${list}?limit=1000${after}`);
-        // A page has one mebibyte, plus what the last account adds.
+        // A page has at most one mebibyte, plus what its last account adds.
         expect(JSON.stringify(body).length).toBeLessThan(1.5 * 2 ** 20);
         const items = (body['accounts'] ?? body['due']) as readonly { id: string; account?: string }[];
         for (const { id, account = id } of items) found.add(account);

@@ -421,7 +421,7 @@ test('the work of many owners begins one at a time, and others are served for th
     });
   for (const name of ['a', 'b', 'c']) void take(name, true);
   void take('operator', false);
-  // Work of others does not wait for it.
+  // Other owners' work does not wait for the operator's.
   expect(times).toHaveLength(1);
   const [before = 0] = times;
   await eventually('all have begun', () => times.length === 4);

@@ -428,7 +428,7 @@ describe('a stalled connection', () => {
       operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
     });
     const port = sidecar.app.addresses.operators?.port ?? 0;
-    // The first bytes of a ClientHello of 512 bytes, which never arrives in full.
+    // These are the first bytes of a ClientHello of 512 bytes, which never arrives in full.
     const half = Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc]);
     await Promise.all([Buffer.alloc(0), half].map((bytes) => expectEnd(connect(port, '127.0.0.1'), bytes, seconds)));
   });

@@ -153,7 +153,7 @@ describe('an Idempotency-Key', () => {
     expectProblem(other, 422, 'idempotency_key_reused');
     const elsewhere = await ask('POST /accounts/acme/encryption/test/enable', { headers });
     expectProblem(elsewhere, 422, 'idempotency_key_reused');
-    // With its members in another order, it is the same request.
+    // A request with the same members in another order is the same request.
     const same = await ask('POST /accounts/acme/keys', { body: { kind: 'secret', environment: 'test' }, headers });
     expect(same.body).toMatchObject({ secret_shown: false });
   });
@@ -180,7 +180,7 @@ describe('an Idempotency-Key', () => {
     const { ask, sidecar, config, folder, file } = await withAcme();
     await ask('POST /accounts/acme/keys', { body, headers });
     sidecar.app.apply({ ...config });
-    // The sidecar serves the account again as soon as it reads the file.
+    // `apply` has put the initial accounts in force. Write the file, so that the sidecar reads its accounts again.
     folder.write({ 'accounts.yaml': file() });
     expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: false });
   });

@@ -195,7 +195,7 @@ async function inFile(): Promise<TestApi> {
   return api;
 }
 
-/** The same in a database. */
+/** Starts a sidecar with the same accounts in a database. */
 async function inDatabase(url: string): Promise<TestApi> {
   const previous = { credentials: undefined, until: Date.parse('2099-01-01'), lastUsedAt: undefined };
   const account = (id: string, digit: string) =>
@@ -258,7 +258,7 @@ const cases: readonly Case[] = operations.flatMap((operation) =>
 
 const secrets = /([abk])\1{9}|sealed:|[ps]k_test_\w{8}/;
 
-/** Sends all cases and returns those with unexpected results: first the refused cases, which must change nothing. */
+/** Sends all cases and returns those with unexpected results. The refused cases come first, because they must change nothing. */
 async function deviations(api: TestApi, credentialsOf: (name: string) => Sent): Promise<string[]> {
   const found: string[] = [];
   const before = await stateOf(api);

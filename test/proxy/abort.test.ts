@@ -55,7 +55,7 @@ describe('a request whose client disconnects', () => {
     (Object.keys(ways) as Way[]).map((way) => [how, way] as const),
   );
 
-  /** Starts an upstream that responds only to `/next`, a sidecar before it, and a client. */
+  /** Starts an upstream that responds only to `/next`, a sidecar in front of it, and a client. */
   async function startWaiting() {
     const upstream = await startByteUpstream(({ socket, received }) => {
       if (received.startsWith('GET /next ')) socket.write(`${ok}Content-Length: 2\r\n\r\n{}`);

@@ -5,7 +5,10 @@ import { createConnections } from '../support/client-connections.ts';
 
 type What = 'head' | 'body' | 'unread';
 
-/** Clients without a key get 8,000 bytes, those in test half of that. Connections made by `add` have held their bytes for a second. */
+/**
+ * Creates budgets in which clients without a key get 8,000 bytes, and those in test half of that. Connections made by `add` have held their
+ * bytes for a second.
+ */
 function setUp() {
   const now = vi.spyOn(performance, 'now').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());
@@ -118,7 +121,7 @@ test('what clients without a key hold in live, or before their environment is kn
   expect(closed).toEqual(['test too']);
 });
 
-test('if an account has no room for the bytes behind its request, they give way even if the refusal is not read', () => {
+test('if an account has no room for the bytes that follow its request, they give way even if the refusal is not read', () => {
   const { budgets, now, open, take } = setUp();
   const claim = budgets.claim('live', 'shop', 'public');
   while (budgets.buffered.take(100, claim) === undefined);

@@ -158,7 +158,7 @@ test('a stop closes a connection whose TLS handshake is incomplete', async () =>
 });
 
 test('connections that arrive between two turns of the event loop wait in the kernel, and none is dropped', async () => {
-  // Flood a plain server: the merchants' listener has several sockets, and each of them would have to be flooded.
+  // Flood a plain server. The merchants' listener has several sockets, each of which would have to be flooded.
   const server = createServer((socket) => socket.destroy());
   onTestFinished(() => void server.close());
   const { port } = await listen(server, { host: '127.0.0.1', port: 0 });

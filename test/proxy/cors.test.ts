@@ -185,7 +185,7 @@ describe('a request that is not a preflight for a public key needs a key', () =>
 });
 
 describe('refusals', () => {
-  /** The headers that let a page read a refusal and the useful ones among its headers. */
+  /** The headers that let a page read a refusal and its useful headers. */
   const readable = {
     'access-control-allow-origin': '*',
     'access-control-expose-headers': 'Retry-After, X-Request-Id, Envelope',

@@ -13,7 +13,7 @@ const routes = [route('/ws', { upgrade: true, keys: ['public', 'secret'] })];
 const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
 const handshake = request('GET /ws HTTP/1.1', 'Host: localhost', authorization, ...upgrade);
 const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
-/** The maximum number of bytes that a client may send before the 101. */
+/** The maximum number of bytes that a client may send before the 101 response. */
 const most = 4_096;
 
 /** Waits until the upstream has the handshake. */

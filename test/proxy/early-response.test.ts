@@ -26,7 +26,7 @@ test('a response before the end of its request frees the slot and closes the con
 });
 
 test('a response before the end of its request is charged while the client does not read it', async () => {
-  // The kernel takes a different part of each response, so cork the socket: then it takes nothing.
+  // Cork the socket so that the kernel takes nothing. Otherwise, it would take a different part of each response.
   onEachResponse(({ connection }) => connection.socket.cork());
   const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
   const sidecar = await startSidecar(configOf(origin));

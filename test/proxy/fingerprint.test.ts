@@ -50,7 +50,7 @@ type Setting = NonNullable<Parameters<typeof startGateway>[0]>;
 
 const during = until - 1;
 
-/** Sends one request of `acme`. `seen` is the number of requests that reached the upstream. */
+/** Sends one request from `acme`. `seen` is the number of requests that reached the upstream. */
 async function ask(
   encryption: Encryption,
   line: string,

@@ -7,7 +7,7 @@ import { scrape } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { keys } from '../support/sidecar.ts';
 
-/** The bytes that are charged for a head with this field while the sidecar waits for its body, of which one byte of ten has come. */
+/** The bytes that are charged for a head with this field while the sidecar waits for the body, of whose ten bytes one has arrived. */
 async function heldWith(field: string): Promise<number> {
   const { sidecar, upstream } = await startGateway();
   const fields = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 10', field];

@@ -7,12 +7,12 @@ import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { configOf, keys, startSidecar, targetOf } from '../support/sidecar.ts';
 
-/** Stops this thread for some milliseconds, as a CPU quota or a paused machine does. */
+/** Stops this thread for this many milliseconds, as a CPU quota or a paused machine does. */
 function holdUp(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-/** Starts an upstream in another thread, which responds while this one is suspended. It counts requests and responses in `counts`. */
+/** Starts an upstream in another thread, so that it responds while this thread is stopped. It counts requests and responses in `counts`. */
 async function startThreadedUpstream(counts: Int32Array): Promise<string> {
   const program = `
     const { createServer } = require('node:http');

@@ -5,7 +5,8 @@ import { inFlight } from '../support/metrics.ts';
 import { authorization, expectRefusal, post, request, start, valid } from '../support/refused.ts';
 import { keys } from '../support/sidecar.ts';
 
-// A client that asks for another protocol may go on in it, and a proxy before the sidecar may take the bytes that follow for that protocol.
+// A client that asks for another protocol may continue in that protocol, and a proxy in front of the sidecar may take the bytes that follow
+// for it.
 describe('an ignored Upgrade does not change how the bytes after it are read:', () => {
   const upgrade = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA'];
   const upgrading = request('GET /x HTTP/1.1', 'Host: localhost', authorization, ...upgrade);

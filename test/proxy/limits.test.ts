@@ -332,7 +332,7 @@ test('a guess whose client leaves while it waits makes room for another one', as
 });
 
 describe('look-ups of keys that are not cached', () => {
-  /** A directory that answers when the test says so, and counts the look-ups that are open at the same time. */
+  /** A directory whose look-ups end when the test says so. It counts the look-ups that are open at the same time. */
   function startDirectory() {
     const open: (() => void)[] = [];
     let most = 0;
@@ -398,7 +398,7 @@ describe('look-ups of keys that are not cached', () => {
       await nextTurn();
     }
     await Promise.all(all);
-    // Two were looked up at once, and six may wait. The network that was evicted from goes to the end.
+    // Two look-ups were open at once, and six could wait. The network whose look-up was evicted goes to the end.
     expect(order).toEqual(['a2-2 evicted', 'a1-0', 'a1-1', 'b1-6', 'c1-8', 'a3-3', 'b2-7', 'a4-4', 'a5-5']);
   });
 

@@ -8,7 +8,7 @@ import { settle } from '../support/turns.ts';
 
 const long = Buffer.alloc(sliceLength + 1);
 
-/** A request in progress of this crowd, with only what the work on its body needs. */
+/** A request of this crowd, with only those parts that the work on its body needs. */
 function requestOf(crowd: Crowd): Reservation {
   return new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new Turns(), parts: [] });
 }

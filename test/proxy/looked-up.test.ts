@@ -32,7 +32,7 @@ test('while keys are looked up, the bodies that have held most are evicted for n
   const { port } = await start();
   const large: Connection[] = [];
   for (let i = 0; i < 6; i += 1) large.push(await sendBody(port, 10_000));
-  // The seventh does not fit.
+  // The seventh body does not fit.
   const last = await sendBody(port, 10_000);
   const isRefused = ({ received }: Connection): boolean => received.includes('"code":"overloaded"');
   await eventually('one of the others is refused', () => large.filter(isRefused).length === 1);

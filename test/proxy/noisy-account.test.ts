@@ -65,7 +65,7 @@ test(
       return times;
     };
 
-    /** Runs twice as many clients as the account has slots. Each one tries again at once, or soon after a refusal. */
+    /** Runs twice as many clients as the account has slots. Each client sends its next request at once, or soon after a refusal. */
     const noise = async (until: Promise<unknown>): Promise<readonly number[]> => {
       const over = new AbortController();
       void until.finally(() => over.abort());
@@ -81,7 +81,8 @@ test(
       return statuses;
     };
 
-    // Measure both in turns, so that a busy machine slows down both. The first requests only compile the code.
+    // Measure the quiet account alone and beside the noise in turns, so that a busy machine slows down both. The first requests only
+    // compile the code.
     await quietTimes();
     const rounds: { alone: number; beside: number }[] = [];
     const statuses: number[] = [];
@@ -97,7 +98,8 @@ test(
     const { values } = await samplesOf(sidecar);
     expect(values.get('envelope_sidecar_overloaded_total{environment="test",reason="account"}')).toBeGreaterThan(0);
     expect(values.get('envelope_sidecar_overloaded_total{environment="test",reason="total"}')).toBeUndefined();
-    // Compare the best rounds, because other programs slow down single ones. The noisy clients run in this process, beside the quiet one.
+    // Compare the best rounds, because other programs slow down individual rounds. The noisy clients run in this process, beside the quiet
+    // one.
     const best = (which: 'alone' | 'beside'): number => Math.min(...rounds.map((round) => round[which]));
     expect(best('beside')).toBeLessThan(10 * best('alone'));
   },

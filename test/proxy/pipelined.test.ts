@@ -12,13 +12,13 @@ import { startUpstream } from '../support/upstream.ts';
 import { settle, turnsOfResponses } from '../support/turns.ts';
 
 describe('pipelined requests', () => {
-  test('get their responses in order, and reach the upstream one after the other', async () => {
+  test('get their responses in order, and reach the upstream one after another', async () => {
     let active = 0;
     let most = 0;
     const upstream = await startUpstream((seen, res) => {
       active += 1;
       most = Math.max(most, active);
-      // Let earlier requests take longer.
+      // Make earlier requests take longer.
       setTimeout(
         () => {
           active -= 1;
@@ -41,7 +41,7 @@ describe('pipelined requests', () => {
   test.each([
     ['many', 80, 0],
     ['large', 1, 7_000],
-  ])('are served in bursts that are %s, one after the other', async (_name, times, size) => {
+  ])('are served in bursts that are %s, one after another', async (_name, times, size) => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { header: 16_384 } }));
     const client = await openConnection(sidecar.port);

@@ -188,7 +188,7 @@ describe('the trace id on the access line', () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { traceparent, tracestate: 'a=b' } });
     expect(sidecar.accessLines()[0]?.['trace_id']).toBe(expected);
-    // Invalid values are forwarded, too, because it is for the upstream's tracing to decide on them.
+    // Invalid values are forwarded, too, because the upstream's tracing decides what to do with them.
     expect(upstream.seen[0]?.headers).toMatchObject({ traceparent, tracestate: 'a=b' });
   });
 });

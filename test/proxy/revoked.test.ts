@@ -20,7 +20,7 @@ import {
 } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
-/** Starts a sidecar before a core that sends an event every 100 ms, endlessly. `change` gives the sidecar other accounts. */
+/** Starts a sidecar in front of a core that sends an event every 100 ms, endlessly. `change` gives the sidecar other accounts. */
 async function startEvents(): Promise<{
   sidecar: TestSidecar;
   heads: () => number;

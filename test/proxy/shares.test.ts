@@ -78,7 +78,7 @@ function encrypt(body: string, key?: string): string {
   return request('POST /api/s2s/aes-encrypt HTTP/1.1', ...fields, `Content-Length: ${body.length}`) + body;
 }
 
-/** Expects that a request is refused for this share, which only the log names, and that the upstream sees nothing of it. */
+/** Expects that a request is refused because of this share, which only the log names, and that the request does not reach the upstream. */
 async function expectRefused(
   { sidecar, upstream }: Awaited<ReturnType<typeof start>>,
   client: Connection,
@@ -264,7 +264,7 @@ describe('beside live, the test environment has', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(17));
     const next = (await openConnection(sidecar.port)).send(preflight(hosts.live, path));
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(18));
-    // Test still uses its half, so the free slot is not for the preflight in test, although that came first.
+    // Test still uses its half, so the free slot is not for the preflight in test, although that preflight came first.
     inLive[0]?.socket.destroy();
     await next.untilText('{"ok":true}');
     await settle();
@@ -293,8 +293,8 @@ test('an unread response to a client without a key gives up its slot, however lo
     client.socket.pause();
     client.send(encrypt(`"${'x'.repeat(14 * mebibyte)}"`));
     await closings(i);
-    // The response is twice as long. What the kernel takes of it is not charged, and neither is what exceeds three quarters of the
-    // bytes for clients without a key.
+    // The response is twice as long as these bytes. The part that the kernel takes is not charged, and neither is the part that exceeds
+    // three quarters of the bytes for clients without a key.
     await vi.waitFor(async () => expect(await used()).toEqual([Math.floor((anonymousBytes * 3) / 4), 0]), 30_000);
     expect(await (await openConnection(sidecar.port)).send(preflight).untilText('{"ok":true}')).toContain(' 200 ');
   }
@@ -385,7 +385,7 @@ describe('incomplete heads', () => {
 
   test('are charged, and the one that holds most gives way', async () => {
     const { sidecar } = await startSmall();
-    // The head with the most bytes times time gives way, so on a slow machine a small difference in bytes would not decide.
+    // The head with the highest product of bytes and time gives way, so on a slow machine a small difference in bytes would not decide.
     const small = await openIncomplete(sidecar, 200);
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(200));
     const large = await openIncomplete(sidecar, 2_500);
@@ -568,7 +568,7 @@ describe('clients that take all they can get leave some to others:', () => {
       live: budgets.claim('live', 'noisy', 'secret'),
       test: budgets.claim('test', 'noisy', 'secret'),
     };
-    /** Takes one at a time until no more can be taken. @returns how many were taken, and the shortage */
+    /** Takes one unit at a time until no more can be taken. @returns how many were taken, and the shortage */
     const takeAll = (name: LimitName, claim: Claim): readonly [number, string] => {
       for (let taken = 0; ; taken += 1) {
         const shortage = budgets[name].take(1, claim);
@@ -647,7 +647,7 @@ describe('clients that take all they can get leave some to others:', () => {
     const { budgets } = claims();
     const take = (id: string): boolean => budgets.inFlight.take(1, budgets.claim('live', id, 'public')) === undefined;
     const shops = Array.from({ length: 6 }, (_, i) => `shop${i}`);
-    // The shops take one in turn, as if requests of all of them arrived at the same time.
+    // The shops take one slot each in turn, as if requests from all of them arrived at the same time.
     while (shops.map(take).some(Boolean));
     expect(budgets.inFlight.used).toBe(26);
     expect(take('next')).toBe(true);

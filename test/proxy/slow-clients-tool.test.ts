@@ -14,7 +14,9 @@ const connections = 60;
 /** A body of more than the kernel buffers for a client that does not read. */
 const large = Buffer.alloc(16 << 20, 'x');
 
-/** The tool has no option for a key, but sends a header's value unchanged, even with line breaks. */
+/**
+ * Adds a header with the key after a header's value. The tool has no option for a key, but sends values unchanged, even with line breaks.
+ */
 function withKey(value: string, key: string): string {
   return `${value}\r\nAuthorization: Bearer ${key}`;
 }
@@ -43,7 +45,7 @@ async function start(): Promise<Serving> {
   return startServe(folder.file('sidecar.yaml'));
 }
 
-/** Sends ordinary requests, sealed and plain, one after the other, until `over` holds; each must get its usual response. */
+/** Sends ordinary requests, sealed and plain, one after another, until `over` holds; each must get its usual response. */
 async function serveOthersUntil(over: () => boolean, sidecar: Serving): Promise<void> {
   const body = envelopeOf(acmeTest, '{"amount":1000}');
   do {

@@ -97,7 +97,7 @@ describe('a path', () => {
       .map((octet) => String.fromCharCode(octet))
       .filter((char) => readPath(`/a${char}b`) !== undefined);
     const expected = octets.map((octet) => String.fromCharCode(octet)).filter((char) => plainInPath.test(char));
-    // A slash begins a segment, and a question mark the query.
+    // A slash begins a segment, and a question mark begins the query.
     expect(taken).toEqual([...expected, '/', '?'].toSorted());
   });
 

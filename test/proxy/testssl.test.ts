@@ -92,7 +92,7 @@ describeUnless(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
       const found = (id: string): string | undefined => all.find((each) => each.id === id)?.finding;
       for (const old of ['SSLv2', 'SSLv3', 'TLS1', 'TLS1_1']) expect(`${old} ${found(old)}`).toBe(`${old} not offered`);
       for (const version of ['TLS1_2', 'TLS1_3']) expect(found(version)).toMatch(/^offered/);
-      // testssl.sh ran to the end.
+      // These findings show that testssl.sh ran to the end.
       const looked = all.map(({ id }) => id);
       expect(looked).toEqual(
         expect.arrayContaining(['cipherlist_NULL', 'PFS', 'heartbleed', 'LUCKY13', 'RC4', ...(robot ? ['ROBOT'] : [])]),

@@ -18,7 +18,7 @@ async function start() {
   return { upstream, sidecar };
 }
 
-/** Bodies: how they arrive, their framing, and the pieces that are sent one after the other. */
+/** Bodies, each with how it arrives, its framing, and the pieces that are sent one after another. */
 const bodies: readonly (readonly [name: string, framing: string, ...pieces: readonly string[]])[] = [
   ['with the head', 'Content-Length: 5', 'hello'],
   ['later', 'Content-Length: 5', '', 'hello', 'x'],

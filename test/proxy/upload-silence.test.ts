@@ -8,7 +8,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const silence = 1_000;
 
-/** The plain uploads: whose they are, the key, and the character that each of their pieces consists of. */
+/** The plain uploads, each with its account, the key, and the character of which its pieces consist. */
 const uploads: readonly (readonly [name: string, key: string, first: string])[] = [
   ['of an account that does not encrypt', keys.globex, 'x'],
   ['of an encrypting account, inspected first', keys.acme, '{'],

@@ -5,7 +5,7 @@ import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream, type SeenRequest } from '../support/upstream.ts';
 
 const host = 'pay.example:8443';
-/** Headers with which a proxy before the sidecar describes its client. */
+/** Headers with which a proxy in front of the sidecar describes its client. */
 const told = {
   'X-Forwarded-For': '203.0.113.7, 198.51.100.2',
   'X-Forwarded-Proto': 'https',

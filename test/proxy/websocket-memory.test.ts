@@ -14,7 +14,7 @@ import { keys } from '../support/sidecar.ts';
 const guide = readFileSync('docs/operators/capacity.md', 'utf8');
 const bound = '640 KiB';
 
-/** Starts a core that sends back what it gets after its 101, as far as that is read. Returns its port. */
+/** Starts a core that echoes what it receives after its 101 response, for as long as the other side reads. Returns its port. */
 function startEcho(): Promise<number> {
   const server = createServer((socket) => {
     socket
@@ -27,7 +27,7 @@ function startEcho(): Promise<number> {
   return listen(server);
 }
 
-/** Opens a WebSocket, reads nothing from it, and sends all it accepts, in long records after a short one. */
+/** Opens a WebSocket, reads nothing from it, and sends as much as it accepts, as pairs of a short and a long record. */
 async function fill(port: number): Promise<void> {
   const tls: TLSSocket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {});
   onTestFinished(() => void tls.destroy());

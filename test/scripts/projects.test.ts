@@ -4,7 +4,7 @@ import { testsOf, testsOfMutants } from '../../trials/mutation/changes.ts';
 import { exclude } from '../../trials/mutation/vitest.config.ts';
 import { unit } from '../../vitest.config.ts';
 
-/** The patterns for which a pattern with braces stands. */
+/** The patterns that a pattern with braces stands for. */
 function alternatives(pattern: string): string[] {
   const found = /^([^{]*)\{([^}]*)\}(.*)$/.exec(pattern);
   if (found === null) return [pattern];

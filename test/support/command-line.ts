@@ -35,7 +35,7 @@ export function commandLine(accounts: unknown = 'accounts: []\n', setup: Command
   };
 }
 
-/** The same with the account `acme`, which has no keys and no encryption. */
+/** Like `commandLine`, but with the account `acme`, which has no keys and no encryption. */
 export async function withAcme(setup?: CommandSetup): Promise<ReturnType<typeof commandLine>> {
   const acme = commandLine(undefined, setup);
   await acme.run('accounts add acme --name', 'Acme Stores');

@@ -9,7 +9,7 @@ import type { Defer } from './file-wide.ts';
  */
 export const builtProgram = fileURLToPath(new URL('../../dist/tests/main.js', import.meta.url));
 
-/** The command line as `npm start` and \`bin/sidecar\` run it. */
+/** The command line as `npm start` and `bin/sidecar` run it. */
 export const sourceProgram = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** One line of the log. */

@@ -4,8 +4,8 @@ import { afterAll, beforeAll } from 'vitest';
 export type Defer = (cleanup: () => Promise<void> | void) => void;
 
 /**
- * Starts something once for all tests of a file or a `describe`, and cleans up after them. Call it where tests are defined. The function
- * that it returns has the value, and must be called within the tests.
+ * Starts something once for all tests of a file or a `describe`, and cleans up after them. Call it where tests are defined. It returns a
+ * function that returns the value, and that must be called within the tests.
  */
 export function fileWide<Value>(start: (defer: Defer) => Promise<Value>): () => Value {
   const cleanups: (() => Promise<void> | void)[] = [];

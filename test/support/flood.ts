@@ -26,8 +26,7 @@ export function floodWhileBlocked(port: number, connections: number): number {
   const opened = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(program, { eval: true, workerData: { port, connections, opened } });
   onTestFinished(async () => void (await worker.terminate()));
-  // Stop after three seconds without a new connection: a dropped handshake is retried after a second at the earliest, and is then dropped
-  // again.
+  // Stop after three seconds without a new connection. A dropped handshake has then been retried at least once, and dropped again.
   const end = performance.now() + 20_000;
   for (let now = 0; (now = opened[0] ?? 0) < connections && performance.now() < end;) {
     if (Atomics.wait(opened, 0, now, 3_000) === 'timed-out' && opened[0] === now) break;

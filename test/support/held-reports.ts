@@ -4,8 +4,8 @@ import { onTestFinished, vi } from 'vitest';
 type Report = (error?: Error | null) => void;
 
 /**
- * Until the test is over, delays the callbacks that tell chosen sockets of this process that their bytes were sent. With TLS, too, these
- * callbacks come in a later turn of the event loop.
+ * Until the test is over, delays the callbacks that tell chosen sockets of this process that their bytes were sent. These callbacks come
+ * late with TLS, too: in a later turn of the event loop.
  *
  * @returns a function that calls the delayed callbacks
  */

@@ -45,7 +45,7 @@ export function collectGarbage(): void {
   (runInNewContext('gc') as () => void)();
 }
 
-/** Waits until at most one of these objects has not been collected. The latest may still be in a register or on the stack. */
+/** Waits until all of these objects, except at most one, have been collected. The latest may still be in a register or on the stack. */
 export async function untilCollected(objects: readonly WeakRef<object>[]): Promise<void> {
   await eventually('the objects have been collected', () => {
     collectGarbage();

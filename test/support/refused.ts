@@ -67,7 +67,10 @@ export async function expectOnlyRefused(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: findRefusal(code).status, code, route: 'none' });
 }
 
-/** The same for a request whose end is unknown. The sidecar reads and discards its bytes until the client has the response. */
+/**
+ * Like `expectOnlyRefused`, but for a request whose end is unknown. The sidecar reads and discards its bytes until the client has the
+ * response.
+ */
 export async function expectRefusedOnceRead(
   sidecar: TestSidecar,
   upstream: TestUpstream,

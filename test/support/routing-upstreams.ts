@@ -21,7 +21,7 @@ const otherwise: Kind = 'plain secret';
  */
 export interface RoutingUpstream {
   readonly address: { readonly path: string } | { readonly host: string; readonly port: number };
-  /** The ids of the requests it has seen, in any order. */
+  /** The ids of the requests that the upstream has seen, in any order. */
   readonly seen: () => readonly string[];
 }
 

@@ -9,7 +9,7 @@ export function blocks(page: string, language: string): string[] {
   return blocksIn(readFileSync(page, 'utf8'), language);
 }
 
-/** The same for a string. The indentation of blocks in a list is removed. */
+/** Like `blocks`, but for a string. The indentation of blocks in a list is removed. */
 export function blocksIn(text: string, language: string): string[] {
   const fenced = new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\`$`, 'gm');
   return [...text.matchAll(fenced)].map(([, indent = '', code = '']) =>

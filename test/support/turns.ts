@@ -29,7 +29,7 @@ export function turnsOfResponses(status?: number): readonly number[] {
   return turns;
 }
 
-/** The same for the responses of listeners that use Node's HTTP server, with their statuses. */
+/** Like `turnsOfResponses`, but for listeners that use Node's HTTP server. Also records the statuses. */
 export function turnsOfOtherResponses(): { readonly turns: readonly number[]; readonly statuses: readonly number[] } {
   const { turns, count, stop } = countTurns();
   const statuses: number[] = [];

@@ -8,7 +8,7 @@ import { scrape } from '../support/metrics.ts';
 import { acme, apiKey, keys } from '../support/sidecar.ts';
 
 /**
- * Advances the two clocks by each step, in milliseconds, and lets a watch check them after each one.
+ * Advances the two clocks by each step, in milliseconds, and makes a watch check them after each step.
  *
  * @returns the seconds of the jumps that it logged
  */

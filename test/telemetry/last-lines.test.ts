@@ -53,7 +53,7 @@ async function sendMany({ port }: Serving, count: number, lastId: string): Promi
 /** Enough lines to fill every buffer between the sidecar and a reader that has stopped. */
 const many = 2_000;
 
-/** Stops reading the log, and sends more requests than the pipe has room for lines. */
+/** Stops reading the log, and sends so many requests that their log lines do not fit into the pipe. */
 async function withStalledReader(sidecar: Serving): Promise<void> {
   sidecar.process.stdout?.pause();
   await sendMany(sidecar, many, 'the-last');

@@ -488,7 +488,7 @@ describeUnless(missingPromtool, 'promtool', () => {
     await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });
     await untilSample(sidecar, requests('test', 'POST', s2s, 200), 1);
     const exposition = await scrape(sidecar);
-    // The page is not empty: it has the metrics of Node, too.
+    // Node's own metrics show that the page is not empty.
     expect(exposition).toMatch(/^nodejs_eventloop_lag_seconds /m);
     expect(execFileSync('promtool', ['check', 'metrics'], { input: exposition, encoding: 'utf8' })).toBe('');
   });

@@ -23,7 +23,10 @@ const leftOut: Readonly<Record<string, string>> = {
   'environments.test.upstream.authorization': 'live has it: both ways of forwarding are tried',
 };
 
-/** The paths of members that the schema has and the value lacks. In a list, only members that all items lack. */
+/**
+ * The paths of members that the schema has and the value lacks. Of the members of a list's items, these are only the ones that all items
+ * lack.
+ */
 function unset(schema: Schema, values: readonly unknown[], path = ''): string[] {
   const objects = [schema, ...(schema.anyOf ?? [])];
   const members = objects.flatMap(({ properties }) => Object.entries(properties ?? {}));

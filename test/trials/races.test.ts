@@ -13,7 +13,7 @@ describeWithPostgres('races', () => {
         .map(Number) ?? [];
     const [races = 0, answered = 0, refusedSeen = 0] = together;
     expect(races).toBeGreaterThanOrEqual(200);
-    // There were real races: the charge won some and lost some.
+    // The races were real, because the charges won some and lost some.
     expect(answered).toBeGreaterThan(0);
     expect(refusedSeen).toBeGreaterThan(0);
   }, 120_000);

@@ -29,7 +29,7 @@ const kinds = [
   ['WebSockets over TLS', 'https', handshake],
 ] as const;
 
-/** A sidecar before a core at `localhost`. */
+/** Starts a sidecar in front of a core at `localhost`. */
 function startBefore(protocol: 'http' | 'https', port: number): Promise<TestSidecar> {
   const upstream = targetOf(`${protocol}://localhost:${port}`, { ca: authority.cert });
   return startSidecar(
@@ -52,7 +52,7 @@ function replaceLookup(by: LookupFunction): () => void {
   return restore;
 }
 
-/** Makes the `i`th look-up take `time(i)` milliseconds. Counts all look-ups, and the most at the same time. */
+/** Makes the `i`th look-up take `time(i)` milliseconds. Counts all look-ups, and the maximum number of them at the same time. */
 function slowLookups(time: (i: number) => number = () => 450): {
   readonly count: () => number;
   readonly most: () => number;

@@ -88,7 +88,7 @@ describe.each(directions)('from the %s', (from) => {
     expect(most).toBeLessThanOrEqual(524_288);
   });
 
-  test('a long piece behind a small one is written at once, so that it is known in time how much the receiver has not taken', async () => {
+  test('a long piece that follows a small one is written at once, so that it is known in time how much the receiver has not taken', async () => {
     const { to, receiver } = await start(from);
     receiver.pause();
     for (let i = 0; i < 400; i += 1) for (const length of [1, 16_384]) to.write(Buffer.alloc(length));

@@ -12,7 +12,7 @@ const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
 /** The shortest chunk: a line with its size, and one byte. */
 const tinyChunk = '1\r\na\r\n';
 
-/** Starts an upstream that responds with `body`, which is in chunks. `waiting` has the reads that wait for their turn. */
+/** Starts an upstream that responds with `body`, which is in chunks. `waiting` lists the reads that wait for their turn. */
 async function start(body: string) {
   const core = await startByteUpstream(({ socket }) => void socket.write(`${head}${body}`));
   const { queue, waiting } = manualQueue();

@@ -14,7 +14,7 @@ function idsOf({ received }: UpstreamConnection): string[] {
   return [...received.matchAll(/^X-Request-Id: (.*)\r$/gm)].map(([, id = '']) => id);
 }
 
-/** Starts a core that sends what `respond` returns for each request, and a sidecar before it. */
+/** Starts a core that sends what `respond` returns for each request, and a sidecar in front of it. */
 async function start(respond: (ids: readonly string[], connection: UpstreamConnection) => string) {
   const upstream = await startByteUpstream(
     (connection) => void connection.socket.write(respond(idsOf(connection), connection)),

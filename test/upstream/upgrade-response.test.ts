@@ -13,7 +13,7 @@ const ok = 'HTTP/1.1 200 OK\r\n';
 const sized = `${ok}Content-Length: 2\r\n`;
 const chunked = `${ok}Transfer-Encoding: chunked\r\n`;
 
-/** A sidecar before an upstream that sends these pieces to each request and then closes. */
+/** Starts a sidecar in front of an upstream that responds to each request with these pieces and then closes the connection. */
 async function startSending(pieces: readonly string[]) {
   const upstream = await startByteUpstream(({ socket }) => {
     socket.setNoDelay(true);
@@ -129,7 +129,7 @@ describe('a response other than 101 to a handshake is read as strictly as any ot
     const client = await openConnection(sidecar.port);
     client.socket.pause();
     client.send(request('GET /ws/feed HTTP/1.1', 'Host: localhost', authorization, ...upgrade));
-    // On a busy machine, a single check would take a pause of the process for a wait.
+    // On a busy machine, a single check could mistake a pause of the process for waiting.
     const looks: number[] = [];
     await eventually(
       'the upstream has sent nothing for four checks',

@@ -39,13 +39,13 @@ function settings(more: Parameters<typeof configOf>[1] = {}): Parameters<typeof 
   return { routes: [...routes, webSocketRoute], ...more };
 }
 
-/** Starts a WebSocket upstream and a sidecar before it. */
+/** Starts a WebSocket upstream and a sidecar in front of it. */
 async function startEcho(more: Parameters<typeof configOf>[1] = {}) {
   const upstream = await startWebSocketUpstream();
   return { upstream, sidecar: await startSidecar(configOf(upstream.origin, settings(more))) };
 }
 
-/** Starts a sidecar before an upstream at `origin`, and a client that sends it a handshake. */
+/** Starts a sidecar in front of an upstream at `origin`, and a client that sends it a handshake. */
 async function startHandshake(origin: string, more: Parameters<typeof configOf>[1] = {}) {
   const sidecar = await startSidecar(configOf(origin, settings(more)));
   const client = await openConnection(sidecar.port);

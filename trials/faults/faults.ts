@@ -7,13 +7,13 @@ export interface Fault {
   readonly test: string;
 }
 
-/** Faults that each remove one of these texts from a file. */
+/** One fault for each text, which removes that text from the file. */
 const without = (file: string, test: string, ...texts: readonly string[]): Fault[] =>
   texts.map((text) => ({ file, text, replacement: '', test }));
 
 /** Faults that StrykerJS cannot make: in languages other than TypeScript, in durability, and in the order of calls. */
 export const faults: readonly Fault[] = [
-  // StrykerJS does not leave out individual statements of a block.
+  // StrykerJS does not remove individual statements from a block.
   {
     file: 'src/accounts/file/replace.ts',
     text: '  copyRights(model, file.fd);\n  fsyncSync(file.fd);\n',

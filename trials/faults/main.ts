@@ -12,8 +12,8 @@ if (chosen.length === 0) {
 }
 
 /**
- * Tries each fault in a copy of the sources. Arguments select the faults that contain these words. The exit code is 1 if a test misses a
- * fault.
+ * Tries each fault in a copy of the sources. If there are arguments, only the faults that contain them are tried. The exit code is 1 if a
+ * test misses a fault.
  */
 process.exitCode = await withCleanUp(async (defer) => {
   const copy = new Copy(defer);

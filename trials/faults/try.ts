@@ -23,7 +23,7 @@ export function withFault(source: string, { text, replacement }: Fault): string 
   return before === undefined || after === undefined || others.length > 0 ? undefined : before + replacement + after;
 }
 
-/** A copy of the repository in which the faults are tried one after the other. */
+/** A copy of the repository in which the faults are tried one after another. */
 export class Copy {
   readonly path = mkdtempSync(join(tmpdir(), 'sidecar-faults-'));
 
@@ -49,7 +49,7 @@ export class Copy {
     }
   }
 
-  /** Whether test files pass, without tests that were skipped because the machine lacks something. */
+  /** Whether the test files pass and no test in them is skipped, for example because the machine lacks something. */
   async passes(tests: readonly string[]): Promise<boolean> {
     const report = join(this.path, 'report.json');
     const options = ['--bail=1', '--reporter=json', `--outputFile=${report}`];

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Socket, type AddressInfo } from 'node:net';
 import { securedByServer, type PeerTls } from '../load/tls-socket.ts';
 
-/** A server of raw bytes that is the sidecar's upstream. */
+/** A TCP server that stands in for the sidecar's upstream, and leaves the bytes to the caller. */
 export interface ByteServer {
   readonly origin: string;
   close(): Promise<void>;

@@ -55,7 +55,7 @@ async function replay<Case>(part: Part<Case>, { check }: OpenPart<Case>): Promis
   return undefined;
 }
 
-/** Each lane has its own seed and runs its cases one after the other. */
+/** Each lane has its own seed and runs its cases one after another. */
 class Lanes<Case> {
   readonly #part: Part<Case>;
   readonly #seed: number;
@@ -96,8 +96,8 @@ class Lanes<Case> {
   }
 
   /**
-   * After a lane has failed, runs each case that was in progress again by itself, and shrinks the one that fails. This
-   * finds the right case even if the fault is inside the sidecar and another lane noticed it first.
+   * After a lane has failed, reruns each case that was in progress, one at a time, and shrinks the one that fails. This finds the right
+   * case even if the fault is inside the sidecar and another lane noticed it first.
    */
   async isolate({ check }: OpenPart<Case>): Promise<string | undefined> {
     const failed = this.#failed?.lane ?? 0;
@@ -120,7 +120,7 @@ class Lanes<Case> {
   }
 }
 
-/** A report as lines of text. */
+/** Formats a report as lines of text. */
 export function table({ name, cases, seconds, counts, failure }: PartReport): string {
   const outcome = failure === undefined ? 'all hold' : 'FAILED';
   const lines = [...counts]

@@ -56,7 +56,7 @@ export class Client {
     });
   }
 
-  /** Writes the pieces separately, one after the other. */
+  /** Writes the pieces separately, one after another. */
   async write(parts: readonly string[]): Promise<void> {
     for (const part of parts) {
       this.#socket?.write(part, 'latin1');
@@ -69,7 +69,7 @@ export class Client {
     this.#socket?.end();
   }
 
-  /** Waits until the received bytes are sufficient or the connection has ended. Returns the bytes, and forgets them. */
+  /** Waits until `enough` accepts the received bytes or the connection has ended. Returns the bytes, and forgets them. */
   async receive(enough: (text: string) => boolean): Promise<Received> {
     let hung = false;
     let timer: NodeJS.Timeout | undefined;

@@ -9,7 +9,9 @@ export class Tally {
   }
 }
 
-/** One part of the fuzzing. A case consists of JSON, so that a failed one can be kept in a file. Its characters are bytes. */
+/**
+ * One part of the fuzzing. A case is a JSON value, so that a failed one can be kept in a file. Each character of its strings is one byte.
+ */
 export interface Part<Case> {
   readonly name: string;
   /** The share of this part in every hundred cases. */
@@ -24,7 +26,7 @@ export interface Part<Case> {
 export interface OpenPart<Case> {
   /**
    * @param lane number of the lane, which runs one case at a time
-   * @param alone whether no other lane runs: an internal error, even a later one, is then due to this case
+   * @param alone whether no other lane is running, in which case even a later internal error is due to this case
    * @throws if a property does not hold
    */
   check(this: void, one: Case, lane: number, alone: boolean): void | Promise<void>;
@@ -41,7 +43,7 @@ export function ensure(holds: boolean, property: string, ...shown: readonly unkn
   if (!holds) throw new Violation([property, ...shown.map(abbreviated)].join('\n  '));
 }
 
-/** A part of the result is enough, because the case is shown in full. */
+/** Shortens a value that is shown with a violation. This is enough, because the case is shown in full. */
 function abbreviated(shown: unknown): string {
   const text = JSON.stringify(shown) ?? 'undefined';
   return text.length > 2_000 ? `${text.slice(0, 2_000)}…` : text;

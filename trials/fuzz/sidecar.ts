@@ -92,7 +92,7 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
   return app;
 }
 
-/** Loads the file of a sidecar as `serve` does. */
+/** Loads a sidecar's configuration file as `serve` does. */
 function loadContents(file: Contents): ConstructorParameters<typeof App>[0] {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-fuzz-'));
   try {

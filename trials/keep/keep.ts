@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describeMachine } from '../../bench/machine.ts';
 import { git } from '../mutation/changes.ts';
 
-/** The name of a run's file: the script, and those of its arguments that are words. */
+/** The name of the file for a run: the script's name, followed by the arguments that are words. */
 export function nameOf(script: string, args: readonly string[]): string {
   return [script, ...args.filter((arg) => /^[a-z]+(-[a-z]+)*$/.test(arg))].join('-');
 }

@@ -10,7 +10,7 @@ export interface Findings {
   readonly problems: readonly string[];
 }
 
-/** How many problems are printed at most. Of the others, only the number is printed. */
+/** The maximum number of problems that are printed. If there are more, only the number of the others is printed. */
 const written = 20;
 
 /**

@@ -32,7 +32,7 @@ export interface CoreResponse {
 const slowness = 100;
 
 /**
- * @param special handles requests that need another response, and returns true for these
+ * @param special handles requests that need a different response, and returns true for these
  * @param tls if given, clients must present a certificate
  */
 export async function startCore(

@@ -65,7 +65,7 @@ export async function startBacking(defer: Defer): Promise<Backing> {
   };
 }
 
-/** The options in which sidecars with every feature on differ. */
+/** The options that differ between sidecars with every feature on. */
 export interface FeatureOptions {
   /** The core's origin. With `https:`, both sides present certificates. */
   readonly core: string;

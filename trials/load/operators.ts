@@ -6,7 +6,7 @@ import type { PeerTls } from './tls-socket.ts';
 /** Milliseconds between two requests. */
 const pause = 100;
 
-/** The requests that an operator sends in turn: pages, and a change, after which sidecars read the account again. */
+/** The requests that an operator sends in turn: reads, and a change that makes sidecars read the account again. */
 const looks = ['/console/', '/api/v1/overview', '/api/v1/activity', '/api/v1/failures', '/api/v1/accounts'];
 const change = '/api/v1/accounts/globex/rename';
 

@@ -32,8 +32,8 @@ export function pairOf(one: CountingCore, two: CountingCore): Pair {
 }
 
 /**
- * The files of one version. Its previous credentials are the other version's current ones, so that a merchant with
- * either is always served, and `Envelope-Credentials` says which of the two this version takes them for.
+ * The files of one version. Its previous credentials are the other version's current ones. Therefore, both versions serve a merchant with
+ * either credentials, and `Envelope-Credentials` says whether the version takes them for its current or its previous ones.
  */
 export function contentsOf(version: Version, other: Version, more: Contents = {}): Contents {
   return { 'sidecar.yaml': sidecarFile(version.core.origin, more), 'accounts.yaml': accountsOf(version, other) };
@@ -89,7 +89,7 @@ export function sealedCharge(pair: Pair, sealing: Version, id: string, path: str
   };
 }
 
-/** A GET for the encrypting account, so that the version alone decides how the response is sealed. */
+/** A GET for the account that encrypts. It has no body, so the version alone decides which credentials seal the response. */
 export function sealedLook(pair: Pair, id: string, path: string): Exchange {
   const headers = { ...headersOf(keys.acme, id), 'Envelope-Credentials': 'current' };
   return {

@@ -11,7 +11,7 @@ export class Stage {
   }
 }
 
-/** Calls `run` with a stage of its own, which is cleaned up in any case, even after an interrupt. */
+/** Calls `run` with a new stage, which is always cleaned up afterwards, even after an interrupt. */
 export async function withCleanUp<T>(run: (defer: Defer) => Promise<T>): Promise<T> {
   const stage = new Stage();
   const interrupted = (): void => void stage.cleanUp().then(() => process.exit(1));

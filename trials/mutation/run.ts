@@ -15,9 +15,9 @@ export interface Run {
 }
 
 /**
- * Lets StrykerJS create mutants of files, and run the tests that reach them, until the time is over.
+ * Makes StrykerJS mutate files and run the tests that reach each mutant, until the time is over.
  *
- * @param seconds for everything, including the first run of the tests, which is without a mutant
+ * @param seconds for everything, including the first run of the tests, in which nothing is mutated
  * @param tests patterns of the tests to run; all tests if there are none
  * @throws Error if the tests fail without a mutant
  */
@@ -62,21 +62,24 @@ function settingsFor(files: readonly string[], folder: string, events: string): 
     plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: join(root, 'trials/mutation/vitest.config.ts'), pool: 'forks' },
     mutate: files,
-    // With more than one, a busy machine would make mutants exceed the time limit, which counts as noticed.
+    // With several runners, a busy machine would make mutants exceed the time limit, and these would count as noticed.
     concurrency: 1,
     // Mutants in code that runs only while a file is loaded would need all tests.
     ignoreStatic: true,
     ignorePatterns: ['dist', 'docs/**/*.png'],
     tempDirName: join(folder, 'copies'),
     reporters: ['clear-text', 'event-recorder'],
-    // Of the text report, only the end is printed.
+    // Only the end of the text report is printed.
     clearTextReporter: { logTests: false, reportTests: false, reportMutants: false },
     eventReporter: { baseDir: events },
     dryRunTimeoutMinutes: 60,
   };
 }
 
-/** Each event is a file, which is complete before the next one is begun. If the run was stopped, the last ones may be incomplete. */
+/**
+ * StrykerJS writes each event to a file, and completes that file before it begins the next one. If the run was stopped, the last file may
+ * be incomplete.
+ */
 function readRun(events: string): Run {
   const read = (name: string): readonly unknown[] =>
     readdirSync(events)

@@ -19,7 +19,7 @@ export interface Score {
   readonly survivors: readonly string[];
 }
 
-/** @param planned the number of mutants to try, for all of which the time may have been too short */
+/** @param planned the number of mutants to try; the time may not have been enough for all of them */
 export function scoreOf(results: readonly Result[], planned: number): Score {
   // Some mutants say nothing about the tests: those that fail before a test runs, and those in code that runs only
   // while a file is loaded.

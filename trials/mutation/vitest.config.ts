@@ -2,7 +2,7 @@ import { chmodSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 import { testsOfMutants } from './changes.ts';
 
-/** Tests that take minutes, or that measure. Instrumented code is slower and takes more memory. */
+/** Tests that take minutes, or that measure time or memory. Instrumented code is slower and takes more memory. */
 export const exclude = [
   'test/{http1/held-memory,http1/retired-connections,kms/go-plugin,kms/softhsm}.test.ts',
   'test/proxy/{idle-connections,promotion,slow-clients-tool,testssl,connection-memory}.test.ts',
@@ -21,7 +21,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 30_000,
     expect: { poll: { timeout: 20_000 } },
-    // A single failure in the run without a mutant would end everything.
+    // Without a retry, a single failure in the run without a mutant would end the whole run.
     retry: 1,
     env: { FEW_CASES: '1' },
   },

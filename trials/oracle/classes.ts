@@ -11,7 +11,10 @@ export const classes = {
   /** To test the padding, an attacker changes a recorded envelope, which garbles the block before the padding. */
   'bad padding, block before it garbled': { padding: 'bad', fault: 'block' },
   'block before good padding garbled': { padding: 'good', fault: 'block' },
-  /** Like the fault at the last byte, but easy to tell apart, which shows that the measurement would detect a difference. */
+  /**
+   * Like the fault at the last byte, but longer, and therefore easy to tell apart. This shows that the measurement would detect a
+   * difference.
+   */
   longer: { padding: 'good', fault: 'last' },
 } as const;
 
@@ -20,12 +23,12 @@ export const classNames = Object.keys(classes) as ClassName[];
 
 export const blockLength = 16;
 
-/** The length of a class's plaintext. The longer one is a quarter longer, by at least 2 KiB. */
+/** The length of a class's plaintext. `longer` is a quarter longer than the other classes, but by at least 2 KiB. */
 export function lengthOf(name: ClassName, length: number): number {
   return name === 'longer' ? length + Math.max(2_048, length / 4) : length;
 }
 
-/** The padded plaintext. @param length that of the other classes, a multiple of 16, at least 64 */
+/** The padded plaintext. @param length the length of all classes except `longer`: a multiple of 16, at least 64 */
 export function paddedPlaintext(name: ClassName, length: number, random: Random): Buffer {
   const { padding, fault } = classes[name];
   const paddingLength = 1 + random.below(blockLength);

@@ -3,7 +3,7 @@ import type { Times } from './measure.ts';
 import type { Random } from './random.ts';
 import { detectableDelta, differenceOf, shiftFor, type Difference } from './statistics.ts';
 
-/** Two classes can be told apart if delta is at least this large and the p-value is below this one. */
+/** Two classes can be told apart if delta is at least `delta` and the p-value is below `p`. */
 export const limits = { delta: 0.05, p: 0.001 } as const;
 
 /** A comparison of two classes, or of one class with itself, and its expected result. */

@@ -8,7 +8,7 @@ export type Times = Readonly<Record<ClassName, readonly number[]>>;
 
 /**
  * Sends this many requests of each class in random order, one at a time on one connection, and measures the time from the first byte of
- * each to the last byte of its response. A tenth as many are sent before and do not count.
+ * each to the last byte of its response. A tenth as many are sent first as a warm-up, and do not count.
  *
  * @param length the length of the decrypted text with its padding, in bytes
  * @throws if one response differs from another in more than its request id

@@ -26,7 +26,7 @@ export function differenceOf(first: readonly number[], second: readonly number[]
   const [x, y] = [sorted(first), sorted(second)];
   const [overX, overY] = [placements(x, y), placements(y, x)];
   const delta = 2 * mean(overX) - 1;
-  // The spread of the placements is the spread of their mean (DeLong, DeLong and Clarke-Pearson 1988).
+  // The variance of the placements gives the variance of their mean (DeLong, DeLong and Clarke-Pearson 1988).
   const error = 2 * 1.96 * Math.sqrt(variance(overX) / x.length + variance(overY) / y.length);
 
   const z = delta / standardError(x.length, y.length);

@@ -14,12 +14,12 @@ import { endConnection, endings, moments, spin, startFaultyCore, type Ending, ty
 import { Wire } from './wire.ts';
 
 /**
- * The number of merchants that race at the same time, usually and after a rest. After a rest, the sidecar checks every
- * connection before it uses it again.
+ * The number of merchants that race at the same time: usually one of `fewLanes`, but `manyLanes` after a rest, because the sidecar then
+ * checks every connection before it uses it again.
  */
 const fewLanes = [1, 2, 4, 8] as const;
 const manyLanes = 32;
-/** Longer than the sidecar reuses an idle connection without checking it. Milliseconds. */
+/** The length of a rest, which is longer than the sidecar reuses an idle connection without checking it. Milliseconds. */
 const rest = 520;
 /** A body of this size arrives in pieces, so the core sees its head before its end. */
 const manyBytes = 200_000;
@@ -28,7 +28,7 @@ const afterwards = 100;
 
 const timeouts = { connect: '2s', header: '10s', request: '60s', upstream: '10s', idle: '75s', drain: '25s' };
 
-/** The kind of requests that race only with the remains of the race before. */
+/** The kind of requests that are sent between races. They race only with what the previous race left behind. */
 const between = 'nothing, between races';
 
 /** A charge with a unique id. */
@@ -49,7 +49,7 @@ function oneOf<T>(choices: readonly [T, ...T[]]): T {
   return choices[Math.floor(Math.random() * choices.length)] ?? choices[0];
 }
 
-/** Sends charges to a core that ends connections as they arrive. Each charge must be seen at most once. */
+/** Sends charges to a core that ends connections just as charges arrive. Each charge must be seen at most once. */
 export async function runRaces(races: number, defer: Defer): Promise<Findings> {
   const core = await startFaultyCore(defer);
   const backing = await startBacking(defer);
@@ -135,7 +135,7 @@ class Course {
     for (const [lane, charge] of charges.entries()) this.#judge(kind, charge, await responses[lane]);
   }
 
-  /** Makes the core end connections in the middle of a response, while each client sends one more request at once. */
+  /** Makes the core end connections in the middle of a response, while each client immediately sends one more request. */
   async raceBusy(kind: string, lanes: number, fault: NonNullable<FaultyCore['fault']>): Promise<void> {
     await this.#wire(lanes);
     this.#core.fault = fault;
@@ -210,7 +210,7 @@ class Course {
       const id = `charge-${this.#charges}`;
       const sealed = this.#charges % 2 === 0;
       const size = this.#charges % 37 === 0 ? manyBytes : 0;
-      // A capture has no body. It must not be sent twice either, although the core sees nothing of it but its head.
+      // A capture has no body, so the core sees only its head. It must not be sent twice either.
       const isCapture = this.#charges % 3 === 0;
       const json = JSON.stringify({ id, amount: 4_200, note: 'z'.repeat(size) });
       const charge = sealed ? sealedBy(acmeTest, json) : json;
@@ -229,8 +229,7 @@ class Course {
   }
 
   /**
-   * A charge with a response of the core was seen once; one that was refused with `upstream_unavailable` was seen at
-   * most once.
+   * A charge that got a response from the core must have been seen once, and one that was refused with `upstream_unavailable` at most once.
    */
   #judge(kind: string, { id, sealed }: Charge, response: RawResponse | undefined): void {
     this.raced += kind === between ? 0 : 1;

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { connectTo, readyEvent, type PeerTls } from '../load/tls-socket.ts';
 import { parseOnly, type RawResponse } from '../../test/support/connection.ts';
 
-/** The timeout for a response, which is longer than those of the sidecar. Milliseconds. */
+/** The timeout for a response, which is longer than the sidecar's timeouts. Milliseconds. */
 const patience = 20_000;
 
 /** A client's connection that writes at the requested moment, and waits for one response at a time. */
@@ -42,7 +42,7 @@ export class Wire {
   }
 
   /**
-   * Writes before it returns. The result is the response, or undefined if the connection ended before the response was
+   * Writes the request before it returns. The result is the response, or undefined if the connection ended before the response was
    * complete.
    */
   send(request: string): Promise<RawResponse | undefined> {

@@ -6,9 +6,9 @@ import { fileURLToPath } from 'node:url';
 import { acmeTest, codecOf, configOf, keys, startSidecar } from '../../test/support/sidecar.ts';
 
 /**
- * Lists the files of src/ whose code runs between the first byte of an enveloped POST and its access line, by V8's coverage of
- * calls. `npm run request-files`; docs/architecture.md has the figure. What runs only at first use is over after the warm-up, and a timer
- * that fires during one request does not fire during all.
+ * Lists the files of src/ whose code runs between the first byte of an enveloped POST and its access log line, according to V8's call
+ * coverage. `npm run request-files`; docs/architecture.md has the figure. After the warm-up, code that runs only at first use no longer
+ * runs. Only files that run during every measured request are listed, which excludes timers.
  */
 const warmUp = 50;
 const measured = 5;

@@ -8,8 +8,8 @@ import { sandboxAttacks } from './sandbox-attacks.ts';
 import type { Order } from './setup.ts';
 
 /**
- * The process of all attackers and of their payment core. It is separate from the measurement, sends the origin of its
- * core to its parent, and begins when it receives an order.
+ * The process that runs all attackers and their payment core, separate from the measurement. It sends the origin of its core to its parent,
+ * and attacks when it receives an order.
  */
 
 const megabyte = Buffer.alloc(1_048_576, 'x');

@@ -132,7 +132,7 @@ function onBodies({ limits: { connections } }: Target): readonly Attack[] {
   ];
 }
 
-/** Requests that cost CPU time: at the test endpoints, and for keys that do not exist. */
+/** Requests that cost CPU time: those to the test endpoints, and those with keys that do not exist. */
 function onCpuTime(): readonly Attack[] {
   const chunked = write(
     `${head('POST /api/s2s/aes-encrypt', ...testCredentials, 'Transfer-Encoding: chunked')}${'1\r\n1\r\n'.repeat(60_000)}0\r\n\r\n`,
@@ -234,7 +234,7 @@ function babble(socket: Socket): void {
   socket.write(randomBytes(2_000));
 }
 
-/** Disconnects just before, during or after the forwarding of its request. */
+/** Sends a request, and disconnects just before, while or after it is forwarded. */
 function leave(socket: Socket): void {
   socket.write(head('GET /pay/silent', live, visitor));
   setTimeout(() => socket.resetAndDestroy(), Math.random() * 5);

@@ -39,7 +39,7 @@ export function compressedResponses({ limits: { inFlight } }: Target): readonly 
   );
 }
 
-/** Responds as the core. @returns false if the path is not one of this attack */
+/** Responds as the core. @returns false if the path does not belong to this attack */
 export function respondCompressed(url: string | undefined, res: ServerResponse): boolean {
   const coding = /^\/shop\/compressed\/(.+)$/.exec(url ?? '')?.[1];
   if (coding === undefined || !(coding in codings)) return false;

@@ -4,10 +4,7 @@ import { contentsOf, type Pair } from '../load/pair.ts';
 import { attackedHost, otherVisitorsKeys, shopCredentials, visitorsKey, visitorsTestKey } from './attack.ts';
 import { operatorsToken } from './operator.ts';
 
-/**
- * The files of a sidecar with every feature on. The environment `test` has the merchants' core, `live` that of the
- * attackers.
- */
+/** The files of a sidecar with every feature on. The environment `test` uses the merchants' core, and `live` uses the attackers' core. */
 export function contentsUnder(limits: Contents, pair: Pair, attackersCore: string, tls: Certificate): Contents {
   const [one, two] = pair;
   const files = contentsOf(one, two, {

@@ -52,7 +52,7 @@ export async function runFlood(
     held = Math.max(held, heldBy(sidecar.pid));
   }
   const problems = await operator.leave();
-  // This is checked only in this attack, because among all attacks, hardly any of these requests gets a slot.
+  // This is checked only in this attack, because when all attacks run at once, hardly any of these requests gets a slot.
   if (attack === 'by compressed responses' && !(await chargesDecoders(sidecar.adminUrl))) {
     problems.push('no decoders were charged');
   }

@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/**
- * The memory, in bytes, that a container is charged for and cannot reclaim: that of a process without its file pages.
- */
+/** The memory, in bytes, that a container is charged for and cannot reclaim: the memory of its process without file pages. */
 export function heldBy(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');

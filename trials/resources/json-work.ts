@@ -17,9 +17,8 @@ const merchants = { listener: 'merchants', pause: 200 } as const;
 const publicPart = 1 / 2;
 
 /**
- * The largest bodies of open brackets, for which a reader that builds values needs a hundred times their size. They are
- * sent instead of an envelope, instead of `data`, and as plaintext; in live, and also in test, where the code for hints
- * reads them again.
+ * The largest bodies of open brackets, for which a reader that builds values needs a hundred times their size. They are sent instead of an
+ * envelope, instead of `data`, and as plaintext. They are sent in live and also in test, where the code for hints reads them again.
  */
 export function jsonWork({ limits: { requestBody, buffered } }: Target): readonly Attack[] {
   const ask = (
@@ -40,7 +39,7 @@ export function jsonWork({ limits: { requestBody, buffered } }: Target): readonl
     return bodies.map((body) => head('POST /shop/json', ...fields, `Content-Length: ${body.length}`) + body);
   };
   const live = ask(attackedHost, visitorsKey, shopCredentials.live);
-  // The last body would be forwarded, but the core of the sandbox belongs to the merchants.
+  // The last body is left out, because it would be forwarded, and the sandbox's core belongs to the merchants.
   const test = ask('127.0.0.1', visitorsTestKey, shopCredentials.test).slice(0, -1);
   const [sealed = ''] = live.slice(3);
   // The other attacks need room, too.
@@ -52,7 +51,7 @@ export function jsonWork({ limits: { requestBody, buffered } }: Target): readonl
   ];
 }
 
-/** Sends these strings one after the other. */
+/** Sends these strings one after another. */
 function inTurn(texts: readonly string[]): (socket: Socket) => void {
   let turn = 0;
   return (socket) => {

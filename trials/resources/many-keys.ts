@@ -7,20 +7,20 @@ import { heldBy } from './held.ts';
 import { mebibyte, setups, startUnder, targetOf, type ResourceOptions } from './setup.ts';
 import { askApi, emptyStore } from './store-setup.ts';
 
-/** The number of operators who list all keys at the same time, page by page, and of those who show the account. */
+/** How many operators list all keys at the same time, page by page, and how many show the account. */
 const listing = 6;
 const showing = 2;
 
 /** Other requests whose responses include the keys of that account. */
 const shows = ['GET /accounts/hoarder', 'GET /accounts?search=hoarder', 'GET /due?limit=1000', 'GET /accounts'];
 
-/** Lists the keys of an account at the same time for several operators. The account has far more keys than the API allows. */
+/** Makes several operators list the keys of one account at the same time. The account has far more keys than the API allows. */
 export async function runManyKeys(
   postgres: TestPostgres | undefined,
   defer: Defer,
   { program, more = 0, keys = 100_000 }: ResourceOptions,
 ): Promise<{ readonly lines: string[][]; readonly problems: string[] }> {
-  // PostgreSQL is required, because a file with so many keys would not fit into the memory that is tried here.
+  // PostgreSQL is required, because a file with so many keys would not fit into the memory of this trial.
   if (postgres === undefined) return { lines: [], problems: [] };
   const { deployed } = setups();
   const { folder, url = '' } = await emptyStore(postgres, defer);

@@ -46,7 +46,7 @@ export class Operator {
     client.close();
   }
 
-  /** Until a new connection has shown its token, it may be evicted, but not every time. */
+  /** Opens new connections until the operator leaves. Until a new connection has shown its token, it may be evicted, but not every time. */
   async #comeAgain(): Promise<void> {
     while (!this.#left) {
       let outcome: Outcome | undefined;

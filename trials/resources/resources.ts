@@ -7,7 +7,7 @@ import { runRevocations } from './revocations.ts';
 import { runSandbox } from './sandbox.ts';
 import { setups, type ResourceOptions } from './setup.ts';
 
-/** Runs each trial for this many seconds. Some are run with several amounts of memory. */
+/** Runs each trial for this many seconds. Some trials run with several amounts of memory. */
 export async function runResources(seconds: number, defer: Defer, options: ResourceOptions): Promise<Findings> {
   const { deployed, small } = setups();
   const floods = [];

@@ -11,8 +11,8 @@ import { askApi, emptyStore, keyEntry, runOn, type Place } from './store-setup.t
 const keysOfPhase = 150;
 const pause = 50;
 /**
- * During other work, a revocation may take this long or, if that is longer, its longest time alone times the factor for the median.
- * Milliseconds.
+ * The longest time that a revocation may take during other work, unless the longest one alone, multiplied by the factor for the median,
+ * took even longer. Milliseconds.
  */
 const longest = 5_000;
 /** The number of accounts that each import adds, and that each apply renames. */
@@ -136,7 +136,7 @@ function accountLines(accounts: number): string[] {
   return [...others, ...robbed].map((account) => JSON.stringify(account));
 }
 
-/** Revokes the keys of a phase one after the other. */
+/** Revokes the keys of a phase one after another. */
 async function revokeFor(port: number, phase: Phase, time: number, problems: string[]): Promise<Times> {
   const client = new KeepAliveClient(port);
   const times: number[] = [];
@@ -153,7 +153,7 @@ async function revokeFor(port: number, phase: Phase, time: number, problems: str
   return { median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0, count: times.length };
 }
 
-/** Operators who read, while commands run one after the other. */
+/** Operators who read, while commands run one after another. */
 class BulkWork {
   reads = 0;
   commands = 0;

@@ -30,7 +30,7 @@ const mostWaiting = 0.02;
 /** Milliseconds before the first measurement, and after the attack has begun. */
 const settling = 1_000;
 
-/** A connection with TLS takes four times the memory, so a quarter of the connections fits. */
+/** A connection with TLS takes four times the memory, so only a quarter as many fit. */
 const tlsShare = 1 / 4;
 
 /** A sidecar that serves both environments, and the attackers who attack it from `test`. */

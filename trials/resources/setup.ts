@@ -31,12 +31,12 @@ export function setups(): { readonly deployed: Setup; readonly small: Setup } {
 }
 
 export interface ResourceOptions {
-  /** The program that `node` runs. If it is not compiled, it may use `more` bytes. */
+  /** The program that `node` runs. If it is not compiled, it may use `more` additional bytes. */
   readonly program: string;
   readonly more?: number;
   /** How long a response to a merchant may take during the attack. Milliseconds. */
   readonly longestTime?: number;
-  /** The maximum factor by which an attack may slow down what it must not stop. */
+  /** The maximum factor by which an attack or other work may slow down merchants or revocations. */
   readonly mostSlowed?: number;
   /** The number of keys of one account. */
   readonly keys?: number;
@@ -54,7 +54,7 @@ export function startUnder(
   return startLoadedSidecar(config, defer, {
     program,
     listeners: 3,
-    // These flags are those of the image, but the heap limit is absolute, because there is no container of which it could be a share.
+    // These flags are those of the image, but the heap limit is absolute, because there is no container to take a share of.
     nodeOptions: [
       `--max-semi-space-size=${semiSpace}`,
       `--max-old-space-size=${Math.floor(0.35 * mebibytes)}`,

@@ -87,7 +87,7 @@ async function killWhileIssuing(
   return { issued: key === undefined ? issued : [...issued, key], missing };
 }
 
-/** What is wrong with the next sidecar. It must be ready, accept every issued key, and issue another one. */
+/** The problems of the next sidecar, which must be ready, accept every issued key, and issue another one. */
 async function faultsAfter(
   sidecar: LoadedSidecar,
   tls: PeerTls,
@@ -110,7 +110,7 @@ async function faultsAfter(
   return faults;
 }
 
-/** Issues keys one after the other, for as long as a sidecar responds. */
+/** Issues keys one after another, for as long as a sidecar responds. */
 async function issueKeys(api: string, issued: string[], most = Infinity): Promise<void> {
   const body = { environment: 'test', kind: 'secret' };
   while (issued.length < most) {

@@ -10,7 +10,7 @@ const pause = 3;
 /** The size of every tenth charge, which arrives in several pieces. Bytes. */
 const manyBytes = 150_000;
 
-/** A steady load of enveloped and plain requests, which ends when it is told to, or when the port is closed. */
+/** A steady load of enveloped and plain requests, which runs until it is told to end or the port is closed. */
 export class SteadyLoad {
   answered = 0;
   /** Requests that found the port closed. */

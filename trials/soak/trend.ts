@@ -1,4 +1,4 @@
-/** A value at a time, in seconds. */
+/** A value, and the time at which it was measured, in seconds. */
 export interface Point {
   readonly at: number;
   readonly value: number;
@@ -29,8 +29,8 @@ const warmAt = 0.2;
 const secondHalf = 0.5;
 
 /**
- * The first point was taken before the load, the last one after it. The growth is that in the second half of the other points: the median
- * of the slopes between any two of them (Theil-Sen estimator), which single peaks do not affect.
+ * The first point was taken before the load, the last one after it. The growth is measured over the second half of the other points: it is
+ * the median of the slopes between any two of them (Theil-Sen estimator), which single peaks do not affect.
  */
 export function trendOf({ name, points, allowed }: Series): Trend {
   const [first, ...rest] = points;

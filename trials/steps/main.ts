@@ -25,7 +25,7 @@ const credentials = credentialsOf(secrets);
 const codec = createCodec(credentials, 'hex');
 const testBody = 65_536;
 
-/** The result of work that fits into one slice, which is therefore not a promise. */
+/** Returns the result of work that fits into one slice and therefore does not return a promise. */
 function atOnce<T>(result: T | Promise<T>): T {
   if (result instanceof Promise) throw new Error('this takes several slices');
   return result;

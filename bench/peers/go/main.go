@@ -112,7 +112,7 @@ func (g *gateway) refuse(w http.ResponseWriter, code, requestID string) {
 	io.WriteString(w, body)
 }
 
-// Reads a body of a size that its sender may have stated.
+// Reads a body, whose size its sender may have stated.
 func readAll(r io.Reader, length int64) ([]byte, error) {
 	if length < 0 || length > maxEnvelope {
 		return io.ReadAll(r)

@@ -28,7 +28,7 @@ uint8_t *ngx_hex_dump(uint8_t *dst, const uint8_t *src, size_t len);
 local C = ffi.C
 local _M = {}
 
--- Buffers that grow with the largest message and are used between two yields only.
+-- Buffers that grow to the size of the largest message. They are used only between two yields.
 local buffers = {}
 local function buffer(name, size)
   local held = buffers[name]
@@ -48,7 +48,7 @@ for value = 0, 15 do
   nibbles[digit:upper():byte()] = value
 end
 
--- Strict: digits only, an even number of them.
+-- Strict: accepts only an even number of hex digits.
 local function from_hex(text)
   local length = #text / 2
   if #text % 2 ~= 0 then return nil end

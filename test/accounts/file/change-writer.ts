@@ -1,4 +1,4 @@
-// A process that adds accounts to a file one after the other, for tests that kill it midway. It prints the id of each added account.
+// A process that adds accounts to a file one after another, for tests that kill it midway. It prints the id of each added account.
 import { createPrivateKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { FileStore } from '../../../src/accounts/file/store.ts';

@@ -13,14 +13,14 @@ import { fileOf } from './generated.ts';
 /** There is no file at this path, so references relative to it lead nowhere. */
 const nowhere = '/nowhere/accounts.yaml';
 
-/** The content of a text that is read as a whole; undefined if it is invalid. */
+/** Reads the whole text as an accounts file. The result is undefined if the text is invalid. */
 function readWhole(text: string): Content | undefined {
   const file = new YamlFile(nowhere, new Files(), '/nowhere', text);
   const accounts = readAccounts(file, {}, undefined);
   return file.problems.length === 0 ? { text, accounts, starts: file.findItemLines('accounts') } : undefined;
 }
 
-/** The content of the file, or the message if it is refused. */
+/** The content of the file, or the error message if the file is refused. */
 function outcomeOf(contents: Contents, path: string): Content | string {
   try {
     return contents.read(path);

@@ -1,5 +1,5 @@
 // A process that never stops rewriting a file under its lock, for tests that kill it midway. Each text repeats one line 20,000 times, so
-// that a torn text is recognised.
+// that a half-written text can be recognised.
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { replaceFile, readVersion } from '../../../src/accounts/file/replace.ts';
 

@@ -9,7 +9,7 @@ import { Folder } from '../../support/folder.ts';
 
 const program = fileURLToPath(new URL('change-writer.ts', import.meta.url));
 
-/** How often a writer is killed, and how many changes it makes each time before it is. */
+/** How many times a writer is killed, and how many changes it makes each time before that. */
 const kills = 8;
 const changes = 25;
 

@@ -33,7 +33,7 @@ function storeOn(folder: Folder, env: Record<string, string> = {}): Store {
   return new FileStore({ file: folder.file('accounts.yaml'), env });
 }
 
-/** Adds an account; calls `meanwhile` during the decision. */
+/** Adds an account, and calls `meanwhile` during the decision. */
 async function add(store: Store, id: string, meanwhile: () => void = () => {}): Promise<unknown> {
   return store.change([id], (found) => {
     meanwhile();
@@ -273,7 +273,7 @@ describe('the file store', () => {
       await Promise.allSettled(changes);
       if (made[0] === 'urgent') times += 1;
     }
-    // The urgent change is requested last, so it would rarely be first in the order of requests or by chance.
+    // The urgent change is requested last, so it would rarely come first if requests were served in order or at random.
     expect(times).toBeGreaterThan(2);
   });
 

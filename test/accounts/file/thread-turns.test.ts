@@ -126,7 +126,7 @@ test.each([
     expect(names()).toEqual(['revokeKey k1', 'revokeKey k4', 'revokeKey k5']);
     await vi.advanceTimersByTimeAsync(after - before);
     expect(names()).toEqual(['revokeKey k1', 'revokeKey k4', 'revokeKey k5', 'revokeKey k2']);
-    // The account pauses again after this revocation, although another token asked for it.
+    // The account pauses again after this revocation, although another token requested it.
     await endLatest(took);
     await vi.advanceTimersByTimeAsync(before);
     expect(names()).toHaveLength(4);

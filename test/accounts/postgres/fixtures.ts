@@ -43,7 +43,7 @@ export async function lockAccount(url: string, id: string): Promise<() => Promis
   return async () => void (await holder.query('COMMIT'));
 }
 
-/** A secret key that differs from others by its name only. */
+/** A secret key that differs from others only in its name. */
 export function keyNamed(name: string): string {
   return `sk_test_${name}${'x'.repeat(Math.max(0, 32 - name.length))}`;
 }
@@ -168,7 +168,10 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
   return { directory, monitor };
 }
 
-/** With this SQL, and the option in a store's URL, `ILIKE` takes half a minute. After `end`, it takes no time. */
+/**
+ * Makes `ILIKE` take half a minute, once `sql` has been run in the database, for stores whose URL has `option`. After `end` has been run,
+ * it takes no time.
+ */
 export const slowSearches = {
   sql: `CREATE SCHEMA slow;
     CREATE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(30) IS NULL';
@@ -179,8 +182,8 @@ export const slowSearches = {
 } as const;
 
 /**
- * Makes commits wait for a standby that does not exist, until the test is over or the returned function is called. They wait as soon as the
- * checkpointer has read the setting, which only a waiting commit can show.
+ * Makes commits wait for a standby that does not exist, until the test is over or the returned function is called. Commits wait as soon as
+ * the checkpointer has read the setting, and only a waiting commit shows that it has.
  */
 export async function holdCommits({ psql }: Pick<TestPostgres, 'psql'>, url: string): Promise<() => Promise<void>> {
   const configure = async (change: string): Promise<void> => {

@@ -460,7 +460,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const encryption = { test: { ...enabled, credentials: { ...enabled.credentials, createdAt: old } } };
     const ids = Array.from({ length: 2_400 }, (_, i) => `n${String(i).padStart(4, '0')}`);
     await put(store, ...ids.map((id, i) => storedAccount(id, { keys: [], encryption: i % 3 === 0 ? encryption : {} })));
-    // Of every six accounts, one has a key and credentials that are due, one only credentials, and one only a key.
+    // Of every six accounts, one has both a due key and due credentials, one has only due credentials, and one has only a due key.
     await postgres.psql(
       url,
       `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
@@ -869,7 +869,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       ),
     );
     await changes[0];
-    // Make sure that at least one change is in progress: it waits for a locked account.
+    // Make sure that at least one change is in progress, by making it wait for a locked account.
     const locked = `BEGIN; SELECT FROM envelope_sidecar.accounts WHERE account_id = 'before' FOR UPDATE; SELECT pg_sleep(60)`;
     postgres.psql(url, locked).catch(() => {});
     const sleeping = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND wait_event = 'PgSleep'`;

@@ -190,7 +190,7 @@ describeWithPostgres('the recorder of uses', () => {
     const proxy = await postgres.proxy(url);
     const recorder = recorderAt(proxy.url);
     for (const { id } of keys) recorder.key(id, noon);
-    // The first 1,000 keys are written, the others are not.
+    // The first 1,000 keys are written; the others are not.
     let written = 0;
     proxy.onSent = (data) => {
       if (!data.includes('key_hours')) return;
@@ -251,7 +251,7 @@ describeWithPostgres('the recorder of uses', () => {
     const store = openStore(url);
     await put(store, storedAccount('acme'));
     const recorder = recorderAt(url);
-    // This write deletes old counts, the next one does not.
+    // This write deletes old counts; the next one does not.
     await recorder.write();
     const now = noon + 30 * minute;
     for (const at of [now, noon - 23 * hour, noon - 24 * hour, noon - 719 * hour, noon - 720 * hour, noon + hour]) {

@@ -65,7 +65,7 @@ type plugin struct{ gcm cipher.AEAD }
 
 const label, keyId = "nonce.go.example", "go-1"
 
-// All annotations together have 32 KiB at most.
+// All annotations together may have at most 32 KiB.
 var large = bytes.Repeat([]byte{0, 255, 10}, 10_900)
 
 func (p plugin) status(*StatusRequest) (*StatusResponse, error) {

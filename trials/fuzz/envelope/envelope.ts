@@ -13,7 +13,7 @@ const strange = { key: 'H7mQ2wZx8Rt5YuK1pLd4Gf9Js6Vb3NcA', iv: 'Qw8Er2Ty6Ui4Op1A
 const secrets = [acmeTest, acmeLive];
 
 interface EnvelopeCase {
-  /** The body, with characters for bytes. */
+  /** The body, with one character per byte. */
   readonly body: string;
   /** The positions at which the body is split if it is sealed in pieces. */
   readonly cuts: readonly number[];

@@ -52,7 +52,7 @@ function decrypted({ key, iv }: Secrets, ciphertext: Buffer): Buffer | undefined
   }
 }
 
-/** The ciphertext of a plaintext. There is only one. */
+/** The ciphertext of a plaintext. There is only one, because the key and the IV are fixed. */
 export function encrypted({ key, iv }: Secrets, plaintext: Buffer): Buffer {
   const cipher = createCipheriv('aes-256-cbc', key, iv);
   return Buffer.concat([cipher.update(plaintext), cipher.final()]);

@@ -1,6 +1,6 @@
 /**
- * A strict parser of HTTP/1.1 messages (RFC 9112) that is independent of the sidecar's. If it rejects something, no other parser may take
- * that for a message. The characters of a string are bytes.
+ * A strict parser of HTTP/1.1 messages (RFC 9112) that is independent of the sidecar's. Whatever it rejects, no other parser may accept as
+ * a message. Each character of a string is one byte.
  */
 
 type Header = readonly [name: string, value: string];
@@ -13,7 +13,7 @@ export interface Head {
   readonly end: number;
 }
 
-/** `incomplete` means that more bytes could make it a message. */
+/** `incomplete` means that the text could still become a message if more bytes arrive. */
 export type Unread = 'incomplete' | 'faulty';
 
 const headerLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)$/;
@@ -61,7 +61,7 @@ export function readSized(text: string, at: number, length: number): Body | Unre
 }
 
 /**
- * Reads a body in chunks, including its trailers.
+ * Reads a chunked body, including its trailers.
  *
  * @param trailerLine the form of a trailer; trailers that are dropped without being read may have any form
  */

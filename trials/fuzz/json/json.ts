@@ -6,7 +6,7 @@ import { mutated, mutations, pieces } from '../mutation.ts';
 import { ensure, type Part } from '../part.ts';
 
 interface JsonCase {
-  /** The document, with characters for bytes. */
+  /** The document, with one character per byte. */
   readonly document: string;
   /** The positions at which the document is divided. */
   readonly cuts: readonly number[];

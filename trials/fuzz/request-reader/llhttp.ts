@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http';
 
-/** A request as a reader understands it. The characters are bytes. */
+/** A request as a reader understands it. Each character is one byte. */
 export interface ReadRequest {
   readonly method: string;
   readonly target: string;
@@ -11,7 +11,7 @@ export interface ReadRequest {
   complete: boolean;
 }
 
-/** Node's binding of llhttp, which node:http uses. */
+/** Node's binding to llhttp, which node:http uses. */
 interface Parser {
   initialize(type: number, resource: object, maxHeaderSize: number, leniency: number): void;
   execute(bytes: Buffer): number | Error;
@@ -40,7 +40,7 @@ export class Llhttp {
     const on = (event: string, listener: (...values: never[]) => unknown): void => {
       this.#parser[HTTPParser[event] ?? NaN] = listener;
     };
-    // llhttp delivers fields in groups of 32. Those after the head are trailers.
+    // llhttp delivers fields in groups of 32. Fields that follow the head are trailers.
     on('kOnHeaders', (fields: readonly string[], target: string) => {
       this.#fields.push(...fields);
       this.#target += target;

@@ -7,7 +7,7 @@ import { ensure, type Part } from '../part.ts';
 import { readerCases, type ReaderCase } from './arbitrary.ts';
 import { Llhttp, type ReadRequest } from './llhttp.ts';
 
-/** The requests that the sidecar's reader accepts must be the same that llhttp reads. */
+/** The requests that the sidecar's reader accepts must be the ones that llhttp reads. */
 export const requestReaderPart: Part<ReaderCase> = {
   name: 'request-reader',
   share: 20,
@@ -35,7 +35,7 @@ function kindOf({ requests, ending }: Understood, theirs: number): string {
   return ending === 'closed' ? 'closed here only' : `${ending} here only`;
 }
 
-/** Gives these fields names without a meaning, because llhttp ends the message in its own way if an upgrade is requested. */
+/** Renames these fields to meaningless ones, because llhttp ends the message in its own way if an upgrade is requested. */
 function withoutUpgrade(bytes: string): string {
   return bytes.replaceAll(/(?<=\r\n)(?:upgrade|proxy-connection)(?=:)/gi, (name) => `X${name.slice(1)}`);
 }
@@ -52,7 +52,7 @@ const withoutBackpressure = {} as Socket;
 /** The number of turns after which everything that arrived while the reader was suspended has been read. */
 const turnsOfRest = 4;
 
-/** Reads the pieces of a connection as if all its requests were served at once. */
+/** Reads the pieces of a connection as if each request were served immediately. */
 async function read(parts: readonly string[]): Promise<Understood> {
   const requests: ReadRequest[] = [];
   let ending: Understood['ending'] = 'waiting';
@@ -115,7 +115,8 @@ async function read(parts: readonly string[]): Promise<Understood> {
     let before = completed;
     incoming.receive(bytes);
     bytes.fill(0xdb);
-    // After a request, the reader reads the next head in a separate turn. After many small pieces, it does the same with everything else.
+    // After a request, the reader reads the next head in a separate turn. After many small pieces, it also reads everything else in
+    // separate turns.
     for (let turns = rests ? turnsOfRest : 0; turns > 0 || before < completed; turns -= 1) {
       if (rests) turns = turnsOfRest;
       before = completed;

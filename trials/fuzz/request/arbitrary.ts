@@ -71,7 +71,7 @@ const authorizations = (key: KnownKey): fc.Arbitrary<readonly string[]> =>
     ].flat(),
   );
 
-/** Header lines with a meaning, some of which clients may not send. */
+/** Header lines that mean something to the sidecar, including some that clients may not send. */
 const extras = fc.array(
   usually(
     25,
@@ -239,7 +239,7 @@ const handshake: fc.Arbitrary<string> = someKey.chain((key) =>
     }),
 );
 
-/** Some requests on one connection, usually followed by a correct request that ends it. */
+/** Some requests on one connection, usually followed by a correct request that ends the connection. */
 export const requestCases: fc.Arbitrary<RequestCase> = fc
   .record({
     requests: fc.oneof(

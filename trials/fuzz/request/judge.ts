@@ -116,7 +116,7 @@ function isExemplary(request: Request): boolean {
   );
 }
 
-/** Checks a response that the sidecar made itself: a refusal, or that of a test endpoint. */
+/** Checks a response that the sidecar made itself: a refusal, or the response of a test endpoint. */
 function judgeOwn(response: Response, request: Request | undefined, tally: Tally): void {
   const key = request === undefined ? undefined : soleKey(request);
   const isSealed = valuesOf(response, 'envelope').length > 0;
@@ -144,7 +144,7 @@ function judgeOwn(response: Response, request: Request | undefined, tally: Tally
   tally.count(code);
 }
 
-/** On a busy machine, the database and the upstream may respond late. */
+/** Refusals that may happen on a busy machine, because the database or the upstream may respond late. */
 const late: ReadonlySet<string> = new Set(['overloaded', 'accounts_unavailable', 'upstream_timeout']);
 
 function mayBeOf(request: Request, forwarded: Request, address: string): boolean {
@@ -256,7 +256,7 @@ function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'prev
   return 'none';
 }
 
-/** Opens the body of a sealed response, which must open with the credentials that it states. */
+/** Opens the body of a sealed response. It must open with the credentials that the response names. */
 function opened(response: Response, key: KnownKey | undefined): string {
   const encryption = key?.encryption;
   ensure(encryption !== undefined, 'only an encrypting account gets anything sealed', response, key);

@@ -25,8 +25,7 @@ export const requestPart: Part<RequestCase> = {
 
 async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   const upstream = new SeeingUpstream();
-  // A request that stays incomplete waits for one of these. The upstream always responds, although late on a busy
-  // machine.
+  // A request that stays incomplete waits for one of these. The upstream always responds, but may be late on a busy machine.
   const brief = { header: '2s', request: '2s', idle: '2s', drain: '100ms' };
   const timeouts = { connect: '30s', upstream: '30s', ...brief };
   const sidecars = await startWatched((bytes, socket) => upstream.read(bytes, socket), accounts, timeouts);
@@ -83,7 +82,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
   const { text, ending } = received;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
   const { responses, rest, tunnel } = responsesIn(text, sent, ending === 'end');
-  // After an Upgrade that it ignores, Node discards the rest of the piece, which therefore gets no response.
+  // When Node ignores an Upgrade, it discards the rest of the piece, so requests in that rest get no response.
   const gone =
     one.ending !== 'wait' ||
     ending === 'reset' ||
@@ -106,7 +105,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
   if (one.ending === 'finish' || (last !== undefined && isLast(last))) client.cut();
 }
 
-/** The bytes that were sent after the request of the last response. */
+/** The bytes that were sent after the request that got the last response. */
 function behind(responses: readonly Response[], requests: Requests['requests'], { bytes }: RequestCase): string {
   const request = requests[responses.length - 1];
   return request === undefined ? '' : bytes.slice(request.end);
@@ -135,7 +134,7 @@ function responsesIn(
   return { responses, rest: text.slice(at), tunnel: undefined };
 }
 
-/** The method in bytes that are not a request. */
+/** The method at the start of bytes that are not a request. */
 function methodOf(rest: string): string | undefined {
   return /^\s*([A-Z]+) /.exec(rest)?.[1];
 }

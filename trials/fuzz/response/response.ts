@@ -26,7 +26,7 @@ interface Asked {
 /** How long it may take until internal errors show, in milliseconds. */
 const afterglow = 50;
 
-/** Sends any response from the upstream to a correct request. It must arrive unchanged, or fail visibly. */
+/** Makes the upstream send an arbitrary response to a correct request. The response must reach the client unchanged, or fail visibly. */
 export const responsePart: Part<ResponseCase> = {
   name: 'response',
   share: 5,
@@ -90,8 +90,8 @@ function requestOf({ method, sealed }: ResponseCase, lane: number): string {
 }
 
 /**
- * Sends the upstream's bytes. Those after the end of the response are sent together with it, because they would
- * otherwise belong to the next request.
+ * Sends the upstream's bytes. Bytes after the end of the response are sent together with its last byte, because they would otherwise belong
+ * to the next request.
  */
 async function say(one: ResponseCase, socket: Socket): Promise<void> {
   const response = modelOf(one);
