@@ -54,8 +54,8 @@ const layers: readonly (readonly string[])[] = [
 const longest = 300;
 
 /**
- * The maximum number of files in a folder, so that a file tree or a listing shows all names without scrolling. A folder
- * with a single file is needless.
+ * The maximum number of files in a folder, so that a file tree or a listing shows all names without scrolling. A folder with a single file
+ * is unnecessary.
  */
 const mostFiles = 35;
 
@@ -259,7 +259,7 @@ describe('src/', () => {
 
   test(`no file is longer than ${longest} lines`, () => {
     const long = [...sources].map(([file, source]) => ({ file, lines: source.split('\n').length - 1 }));
-    // The first of these files is generated, and the second consists of texts.
+    // The first of these files is generated, and the second contains only texts.
     const written = long.filter(({ file }) => !['console/api-types.ts', 'console/texts.ts'].includes(file));
     expect(written.filter(({ lines }) => lines > longest)).toEqual([]);
   });

@@ -7,7 +7,7 @@ const tryingMistakes = 'src/envelope/hints/misuse.ts';
 /** This program runs in browsers, where the algorithms have other names. */
 const inBrowsers = 'src/console/envelope.ts';
 
-/** A call of Node's or a browser's cryptography that names its algorithm as a literal. */
+/** A call to Node's or a browser's cryptography that names its algorithm as a literal. */
 const named =
   /\b(?:create(?:Hash|Hmac|Cipheriv|Decipheriv|Sign|Verify)|hash|hkdf\w*|pbkdf2\w*|generateKeyPair\w*)\(\s*['"`]|asymmetricKeyType\W+'|\bsubtle\./;
 const sources = new Map(

@@ -4,9 +4,7 @@ import type { Readable, Writable } from 'node:stream';
 /** The outcome of an operation, as a driver prints it on a line. */
 export type Outcome = Readonly<Record<string, unknown>> & { readonly error?: Readonly<Record<string, unknown>> };
 
-/**
- * Milliseconds within which a driver must respond. The first time, they include its start, and perhaps a compiler's.
- */
+/** Milliseconds within which a driver must respond. For the first operation, they include the driver's start, and perhaps a compiler's. */
 const patience = 120_000;
 
 /** A program that reads one operation per line, and writes one outcome per line in the same order. */
@@ -46,7 +44,7 @@ export class Driver {
   }
 }
 
-/** Escapes characters that are not ASCII, so that drivers depend neither on their locale nor on what ends a line. */
+/** Escapes characters that are not ASCII, so that drivers depend neither on their locale nor on what they take for the end of a line. */
 function ascii(json: string): string {
   return json.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

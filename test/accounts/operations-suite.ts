@@ -337,7 +337,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       const after = await store.read('acme');
       expect(await knowing.rekey(other, request)).toBe(0);
       expect(await store.read('acme')).toEqual(after);
-      // Create credentials with the old key, as another sidecar may do, and as an interrupted rekey leaves some.
+      // Create credentials with the old key, as another sidecar may do. An interrupted rekey leaves such credentials, too.
       await operations.enableEncryption('globex', 'test', usual, request);
       expect(await knowing.rekey(other, request)).toBe(1);
       expect(await store.read('acme')).toEqual(after);

@@ -164,7 +164,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect((await all(store)).map(({ id }) => id)).toEqual(['a', 'c']);
       await remove('a', 'c');
       expect(await all(storage.open())).toEqual([]);
-      // An account that is added again has nothing of the removed one.
+      // An account that is added again inherits nothing from the removed one.
       await put(store, accountOf('b'));
       expect(await all(storage.open())).toEqual([accountOf('b')]);
     });

@@ -257,7 +257,7 @@ test('lines of the previous version are whole if the first chained line has thei
   expect(await faults(whole.with(0, Buffer.from('{}')))).toEqual(['1 changed']);
   expect(await faults(whole.with(2, Buffer.from('{}')))).toEqual(['3 changed']);
   expect(await faults(whole.toSpliced(1, 1))).toEqual(['3 missing']);
-  // The same, with a signing key that was configured together with the upgrade.
+  // Use the same lines with a signing key that was configured together with the upgrade.
   const withKey = chained([change(key), begin({ events: 3, sha256: hash }), ...many(3)], key, older);
   const keys = [createPublicKey(key)];
   expect(await faults(withKey, { keys })).toEqual([]);

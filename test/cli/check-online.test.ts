@@ -198,7 +198,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
       'GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA x TO reader';
     await postgres.psql(owner, grants.replaceAll(' x ', ' envelope_sidecar '));
     await postgres.psql(owner, 'REVOKE INSERT ON envelope_sidecar.accounts FROM reader');
-    // Without a limit, this user's connections could use up all those of the server, and nobody could make changes.
+    // Without a limit, this user could use up all connections of the server, and nobody could make changes.
     expect((await check(await folderFor(url))).stdout).toMatch(
       /^ok {6}store .* migrated; its user has no CONNECTION LIMIT$/m,
     );

@@ -77,7 +77,7 @@ test.each([
   expect(states.reloaded()).toEqual(lines);
 });
 
-test('what is read again is logged again only if it has changed', () => {
+test('problems and warnings of files that are read again are logged again only if they have changed', () => {
   const states = statesAt(5_000);
   const digests = { sidecar: 's1', accounts: 'a1' };
   const other = { ...problem, message: 'wrong elsewhere' };

@@ -47,7 +47,7 @@ test.each([
   expect(result.warnings.map(({ message }) => message)).toEqual(messages);
 });
 
-test('the id of an account is no API key, because ids are logged', () => {
+test('the id of an account may not be an API key, because ids are logged', () => {
   const idOf = (id: string) => {
     const accounts = JSON.stringify({ accounts: [{ id, name: 'A' }] });
     return loadConfig(join(filesIn({ 'sidecar.yaml': minimal, 'accounts.yaml': accounts }), 'sidecar.yaml'), {}).ok;

@@ -8,7 +8,7 @@ export interface HandedOver {
   readonly iv: string;
 }
 
-/** A merchant's own code: plain `node:crypto` and the merchants' listener. */
+/** A merchant's own code, which uses plain `node:crypto` and the merchants' listener. */
 export class Merchant {
   readonly #port: number;
   readonly #host: string;

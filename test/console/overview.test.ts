@@ -109,7 +109,7 @@ describeWithChromium('the overview in the console', () => {
       .getByText(/served \d/)
       .waitFor();
     await chart.getByText(/p99 [0-9.]+ ms/).waitFor();
-    // The minute in progress is drawn as a pale bar only, without a point of the line.
+    // The minute in progress is drawn only as a pale bar, and no line reaches it.
     expect(await page.locator('.chart .open rect').count()).toBeGreaterThan(0);
     expect(await page.locator('.chart path.p99').getAttribute('d')).toBe('');
 

@@ -97,7 +97,7 @@ describe.each(alerts.map((alert) => [alert.alert, alert] as const))('%s', (name,
     expect(annotations['summary']).toMatch(/\{\{ \$labels\.(?:environment|pod|certificate) \}\}|\$labels\.namespace/);
     expect(annotations['description']).toContain('{{ $labels.namespace }}');
     expect(annotations['runbook']).toBe(`docs/operators/alerts.md#${name.toLowerCase()}`);
-    // Readers click on it, so it must be an absolute link or not exist.
+    // Readers click on this link, so it must be absolute or absent.
     expect(annotations).not.toHaveProperty('runbook_url');
     expect(readFileSync('docs/operators/alerts.md', 'utf8')).toMatch(new RegExp(`^#+ ${name}$`, 'm'));
   });

@@ -97,7 +97,7 @@ async function runInBackground(script: string, folder: Folder, env: Readonly<Rec
     shell[name].setEncoding('utf8').on('data', (text: string) => (printed[name] += text));
   }
   shell.stdin.end(`${script}\necho "--- end"\n`);
-  // Wait for the shell to exit, not for its streams to close: background processes keep the streams open.
+  // Wait for the shell to exit, not for its streams to close, because background processes keep the streams open.
   const [code] = (await once(shell, 'exit')) as [number | null];
   await expect.poll(() => `${code} ${printed.stdout.slice(-200)} ${printed.stderr}`).toContain('--- end\n');
   return printed.stdout;

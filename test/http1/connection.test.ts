@@ -177,7 +177,7 @@ describe('bytes that are no request', () => {
     expect(server.events).toEqual(['PUT /', 'malformed', 'complete']);
   });
 
-  test('get a response that reaches a client that goes on sending', async () => {
+  test('get a response that reaches a client that keeps sending', async () => {
     const server = await startServer();
     const client = await openConnection(server.port);
     client.send('garbage\r\n');

@@ -127,11 +127,11 @@ test('a client that leaves in the middle of its handshake is closed at once', as
   const { port, handshakes, failures, connections } = await start();
   const client = await connectRaw(port);
   client.on('data', () => {}).write(await recordHello());
-  await eventually('it waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   handshakes[0]?.();
-  await eventually('it is answered', () => client.bytesRead > 0);
+  await eventually('the client gets an answer', () => client.bytesRead > 0);
   client.end();
-  await eventually('it is closed', () => connections[0]?.socket.destroyed === true);
+  await eventually('the connection is closed', () => connections[0]?.socket.destroyed === true);
   expect(failures).toEqual(['client_left']);
 });
 

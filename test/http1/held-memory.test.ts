@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
 import { settle } from '../support/turns.ts';
 
-test('the rest of the bytes that were held keeps little more memory than is charged for it', async () => {
+test('what is left of the held bytes takes little more memory than is charged for it', async () => {
   let requests = 0;
   let charged = 0;
   const incoming = new Incoming({

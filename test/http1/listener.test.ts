@@ -118,7 +118,7 @@ describe('a timeout', () => {
     await client.untilEnded();
   });
 
-  test('ends a connection whose client goes on sending after its last response', async () => {
+  test('ends a connection whose client keeps sending after its last response', async () => {
     const server = await startServer({ lingerTimeout: short });
     const client = await openConnection(server.port);
     client.send('garbage\r\n');
@@ -633,7 +633,7 @@ describe('on TLS', () => {
     expect(parseOnly(await client.untilEnded()).body).toHaveLength(body.length + 6);
   });
 
-  test('a refusal reaches a client that goes on sending', async () => {
+  test('a refusal reaches a client that keeps sending', async () => {
     const server = await startServer({ tls: certificate });
     const client = await openTls(server.port);
     client.send('garbage\r\n').send(Buffer.alloc(2_000_000));

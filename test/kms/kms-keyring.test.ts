@@ -132,7 +132,7 @@ describe('a master key', () => {
     const wrapped = parsed(await keyringAt(kms.socket).wrap(key));
     for (const status of statuses) {
       kms.failure = status;
-      // The message does not contain that of the KMS, which may repeat the key.
+      // The error does not repeat the KMS's message, which may contain the key.
       const messageOf = (method: string): string =>
         `${method} of the KMS at ${kms.socket} failed: see its log (gRPC ${status})`;
       const keyring = keyringAt(kms.socket);

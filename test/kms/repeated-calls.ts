@@ -1,6 +1,6 @@
 /**
- * A program whose memory a test searches. It makes a master key, wraps it 50 times, and, once it is told to, has the line unwrapped as
- * often.
+ * A program whose memory a test searches. It makes a master key and wraps it 50 times. Then, when it is told to, it has the line unwrapped
+ * 50 times.
  *
  * repeated-calls.ts SOCKET
  */

@@ -111,7 +111,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
         const found = files.filter((_, i) => formsOf(clear).some((form) => contents[i]?.includes(form)));
         expect(found.map(({ name }) => name)).toEqual([]);
       }
-      // The key's bytes must be in memory to be used, but there is no reason for its texts to be there.
+      // The key's bytes must be in memory to be used, but there is no reason for the key to be there as text.
       const [, base64 = clear, hex = clear] = formsOf(clear);
       const found = occurrences(sidecar.process.pid ?? 0, { base64, hex, key: Buffer.from('sk_test_') });
       expect(found).toMatchObject({ base64: 0, hex: 0 });
@@ -120,7 +120,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
   });
 });
 
-/** The bytes of a master key, and the texts in which it could be written. */
+/** The bytes of a master key, and its forms in base64 and in hex. */
 function formsOf(clear: Buffer): Buffer[] {
   return [clear, Buffer.from(clear.toString('base64')), Buffer.from(clear.toString('hex'))];
 }

@@ -167,7 +167,7 @@ describe('a request whose client disconnects', () => {
 /** How an upstream fails. */
 interface Fault {
   readonly name: string;
-  /** Sends the response. A fault in the middle of it follows when `begun` resolves. */
+  /** Sends the response. If the fault is in the middle of the response, it follows when `begun` resolves. */
   readonly response: (connection: UpstreamConnection, begun: Promise<unknown>) => void;
   /** The status that the client gets, or `broken` if its response breaks off visibly. */
   readonly plain: number | 'broken';

@@ -70,7 +70,7 @@ test.each([
   ],
   ['/', [host, authorization, authorization], 'there are two Authorization headers: send one'],
   ['/', [host, 'Expect: a', 'expect: b'], 'there are two Expect headers: send one'],
-])('a hint in test names what is ambiguous besides the path: %s, %j', async (target, headers, hint) => {
+])('a hint in test names an ambiguous part other than the path: %s, %j', async (target, headers, hint) => {
   expect(await refusalOf(target, headers)).toMatchObject({ code: 'ambiguous_request', hint });
 });
 
@@ -99,7 +99,7 @@ test.each([
     [host, 'Connection: Upgrade', 'Upgrade: websocket', 'Content-Length: 2'],
     'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding',
   ],
-])('a hint in test names what is ambiguous besides the target: %s, %j', async (line, headers, hint) => {
+])('a hint in test names an ambiguous part other than the target: %s, %j', async (line, headers, hint) => {
   expect(await refusalOfBytes(request(line, ...headers))).toMatchObject({ code: 'ambiguous_request', hint });
 });
 

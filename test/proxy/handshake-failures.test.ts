@@ -80,7 +80,7 @@ function expiredCertificate(): Certificate {
   return { cert: openssl('x509', '-req', '-in', 'request.pem', ...signing), key: openssl('pkey', '-in', 'key.pem') };
 }
 
-/** What a client does, the fault that is counted, and a function that does it. */
+/** Faulty clients, each with a description, the fault that is counted, and a function that acts as this client. */
 const failures: readonly (readonly [string, HandshakeFault, (port: number) => Promise<void>])[] = [
   ['shows no certificate', 'certificate_missing', (port) => shake(port, {})],
   ['shows none on TLS 1.2', 'certificate_missing', (port) => shake(port, { maxVersion: 'TLSv1.2' })],

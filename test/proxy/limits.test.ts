@@ -402,7 +402,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(order).toEqual(['a2-2 evicted', 'a1-0', 'a1-1', 'b1-6', 'c1-8', 'a3-3', 'b2-7', 'a4-4', 'a5-5']);
   });
 
-  test('of suspects go on although their clients leave while other look-ups take all places', async () => {
+  test('of suspects continue although their clients leave while other look-ups take all places', async () => {
     const { directory, open, answerOne } = startDirectory();
     const lookUps = new LookUps(8);
     const leave: (() => void)[] = [];
@@ -441,7 +441,7 @@ describe('look-ups of keys that are not cached', () => {
     await Promise.all(again);
   });
 
-  test('that no request waits for are just as few for a key that existed before', async () => {
+  test('that no request waits for have the same limit for a key that existed before', async () => {
     const answering: KeyDirectory = {
       find: async () => ({}) as unknown as Principal,
       holds: () => false,

@@ -13,7 +13,7 @@ function requestOf(crowd: Crowd): Reservation {
   return new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new Turns(), parts: [] });
 }
 
-/** Work that goes on until `finish` is called. */
+/** Work that continues until `finish` is called. */
 function pending(): { readonly work: () => Promise<void>; finish: () => void } {
   const held = { work: () => new Promise<void>((resolve) => (held.finish = resolve)), finish: () => {} };
   return held;

@@ -221,20 +221,23 @@ describe('a request with a body', () => {
     expect(received).not.toMatch(/^transfer-encoding:/im);
   });
 
-  test.each(methods)('by %s, in chunks that come one after another, is well framed at the upstream', async (method) => {
-    const upstream = await startByteUpstream(() => {});
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const client = await openConnection(sidecar.port);
-    const received = (): string => upstream.connections[0]?.received ?? '';
-    client.send(`${head(`${method} /x HTTP/1.1`, 'Transfer-Encoding: chunked')}5\r\nhello\r\n`);
-    await eventually('the upstream has the first chunk', () => received().endsWith('hello\r\n'));
-    client.send('1\r\n!\r\n0\r\n\r\n');
-    await eventually('the upstream has the last chunk', () => received().endsWith('\r\n0\r\n\r\n'));
-    const end = received().indexOf('\r\n\r\n') + 4;
-    expect(received().slice(0, end)).toMatch(/^Transfer-Encoding: chunked\r$/m);
-    expect(received().slice(0, end)).not.toMatch(/^content-length:/im);
-    expect(unchunked(received().slice(end))).toBe('hello!');
-  });
+  test.each(methods)(
+    'by %s, in chunks that arrive one after another, is well framed at the upstream',
+    async (method) => {
+      const upstream = await startByteUpstream(() => {});
+      const sidecar = await startSidecar(configOf(upstream.origin));
+      const client = await openConnection(sidecar.port);
+      const received = (): string => upstream.connections[0]?.received ?? '';
+      client.send(`${head(`${method} /x HTTP/1.1`, 'Transfer-Encoding: chunked')}5\r\nhello\r\n`);
+      await eventually('the upstream has the first chunk', () => received().endsWith('hello\r\n'));
+      client.send('1\r\n!\r\n0\r\n\r\n');
+      await eventually('the upstream has the last chunk', () => received().endsWith('\r\n0\r\n\r\n'));
+      const end = received().indexOf('\r\n\r\n') + 4;
+      expect(received().slice(0, end)).toMatch(/^Transfer-Encoding: chunked\r$/m);
+      expect(received().slice(0, end)).not.toMatch(/^content-length:/im);
+      expect(unchunked(received().slice(end))).toBe('hello!');
+    },
+  );
 
   test('of thousands of tiny chunks is forwarded in few chunks', async () => {
     const upstream = await startByteUpstream((connection) => {

@@ -55,7 +55,7 @@ function start(count: number, turns = new Turns()) {
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
-test('64 of the clients that are held up are read in a turn, besides one that has sent many small pieces', async () => {
+test('64 of the clients that are held up are read in a turn, in addition to one that has sent many small pieces', async () => {
   const { at, readNow } = start(130);
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
@@ -126,7 +126,7 @@ test('a stream of new connections keeps no other connection from being read', as
   expect(range(first, first + 200).filter((number) => !reads.includes(number))).toEqual([]);
 });
 
-test('if it takes four clients to break a batch, the batch goes on after three', async () => {
+test('if it takes four clients to break a batch, the batch continues after three', async () => {
   const { at, readNow } = start(200, new Turns(true));
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));

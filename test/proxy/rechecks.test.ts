@@ -22,7 +22,7 @@ function responses(count: number, abort: (index: number) => void): LinkedList<Re
   return active;
 }
 
-test('as many keys are looked up at the same time as fit in a query: with fewer, hundreds would take many round trips', () => {
+test('as many keys are looked up at the same time as fit in a query, because with fewer, hundreds would take many round trips', () => {
   const find = vi.fn<() => Promise<LookupResult>>(() => new Promise(() => {}));
   const log = createLogger('info', { write: () => {} });
   const directory = { find } as unknown as KeyDirectory;

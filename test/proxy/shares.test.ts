@@ -465,7 +465,7 @@ describe('incomplete heads', () => {
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(0));
   });
 
-  test('behind a request whose head came in two pieces are charged to the account of its key', async () => {
+  test('after a request whose head came in two pieces are charged to the account of its key', async () => {
     const { sidecar } = await startSmall();
     for (let i = 0; i < 4; i += 1) {
       const client = (await openConnection(sidecar.port)).send(visit.slice(0, 40));
@@ -480,7 +480,7 @@ describe('incomplete heads', () => {
     expect(strangers.map(({ ending }) => ending)).toEqual(['open', 'open']);
   });
 
-  test('behind requests of several accounts are charged to the account of the last one', async () => {
+  test('after requests of several accounts are charged to the account of the last one', async () => {
     const gateway = await start({ buffered: 32_000, requestBody: 4_000, header, connections: 64 });
     const { sidecar } = gateway;
     const shop = visit.replace(keys.globexPublic, shopPublic);
@@ -496,7 +496,7 @@ describe('incomplete heads', () => {
     expect(await (await openConnection(sidecar.port)).send(other).untilText('}')).toContain('HTTP/1.1 200 ');
   });
 
-  test('behind a request cause its refusal and end the connection if its account has no room for them', async () => {
+  test('after a request cause its refusal and end the connection if its account has no room for them', async () => {
     const gateway = await start({ buffered: 32_000, requestBody: 1_000, account: 0.0625, header, connections: 64 });
     const { sidecar, upstream } = gateway;
     // This body takes half of the 2,000 bytes that the account may have.

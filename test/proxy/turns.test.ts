@@ -102,7 +102,7 @@ test('a handshake that is withdrawn does not begin, and those that come later do
   expect(begun).toEqual(['second']);
 });
 
-test('work that goes on in promises counts as time of its turn', async () => {
+test('work that continues in promises counts as time of its turn', async () => {
   let now = 1;
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => now);
   onTestFinished(() => clock.mockRestore());
@@ -189,7 +189,7 @@ test('after long work, no work of its kind starts for three times as long', asyn
   expect(performance.now() - before).toBeGreaterThanOrEqual(48);
 });
 
-test('after work that was interrupted by other work, the rest depends on the work alone', async () => {
+test('after work that was interrupted by other work, the pause depends only on the time of the work itself', async () => {
   const turns = new TickQueue(1);
   await waiter.wait(turns);
   const before = performance.now();

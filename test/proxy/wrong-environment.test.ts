@@ -36,7 +36,7 @@ test('a key in the wrong environment is named on the access line and in the acti
   expect(upstream.heads()).toBe(0);
 });
 
-test('a request with a key in the wrong environment waits for no look-up, and the look-ups are as few as for throttled clients', async () => {
+test('a request with a key in the wrong environment does not wait for a look-up, and such look-ups have the limit for throttled clients', async () => {
   let asked = 0;
   const never = new Promise<LookupResult>(() => {});
   const find = (): Promise<LookupResult> => {

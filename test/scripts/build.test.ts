@@ -59,7 +59,10 @@ const requests = [
   ),
 ];
 
-/** The global functions and classes that statements only call. A bundler may mistake such a call for a pure one. */
+/**
+ * The global functions and classes that some statements only call, without using the result. A bundler may mistake such a call for a pure
+ * one.
+ */
 function globalCalls(file: string): readonly string[] {
   const calls: string[] = [];
   const visit = (node: ts.Node): void => {

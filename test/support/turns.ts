@@ -5,8 +5,8 @@ import { ServerExchange } from '../../src/http1/exchange.ts';
 import type { Waiter } from '../../src/wait-queue.ts';
 
 /**
- * Waits until a sidecar and clients in this process have read what they have sent each other. It is for tests that something does not
- * happen.
+ * Waits until a sidecar and clients in this process have read what they have sent each other. This is for tests that check that something
+ * does not happen.
  */
 export async function settle(): Promise<void> {
   for (let i = 0; i < 50; i += 1) await turn();

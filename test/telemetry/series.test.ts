@@ -41,7 +41,7 @@ test('counters and histograms are exposed byte for byte as by prom-client after 
   );
 });
 
-test('a series can be exposed before it has counted', async () => {
+test('a series can be exposed before anything was counted', async () => {
   const registry = new Registry();
   const counter = new SeriesCounter(registry, { name: 'things_total', help: 'Things.', labelNames: ['outcome'] });
   counter.at('ok');

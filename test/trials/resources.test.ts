@@ -7,7 +7,7 @@ const more = 32 * 1_048_576;
 /** Much longer than in a real run, because other tests run on the same cores at the same time. */
 const longestTime = 10_000;
 
-/** How many times slower an attack or other work may make merchants or revocations. This is generous for the same reason. */
+/** How many times slower merchants or revocations may become during an attack or other work. This is generous for the same reason. */
 const mostSlowed = 50;
 const accounts = { file: 20, postgres: 500 };
 

@@ -63,7 +63,7 @@ test('a connection is reused although its response arrives before Node is told t
   const upstream = upstreamAt(origin);
   for (let i = 0; i < 3; i += 1) {
     const { outcome } = ask(upstream, 'GET', undefined, '/', (event) => {
-      // Report it in a later turn of the event loop, as happens over TLS.
+      // Report only in a later turn of the event loop that the request was sent, as happens over TLS.
       if (event === 'data') setImmediate(report);
     });
     expect(await outcome).toBe(200);

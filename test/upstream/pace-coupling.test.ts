@@ -50,7 +50,7 @@ async function start(from: (typeof directions)[number], queue: Queue = soon) {
 
 const one = Buffer.from('x');
 
-test('if the core closes its connection while it waits for its turn, it waits no more', async () => {
+test('a connection that the core closes while it waits for its turn no longer waits', async () => {
   const { queue, waiting } = manualQueue();
   const { to, source } = await start('core', queue);
   for (let i = 0; i < 100; i += 1) to.write(one);

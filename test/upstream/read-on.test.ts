@@ -74,5 +74,5 @@ test('connections wait for the turns of the owners of their requests', async () 
   await eventually('the connection waits', () => waiting.length === 1);
   expect(owners).toEqual([turnOwner]);
   call.abort();
-  await eventually('the connection waits no more', () => waiting.length === 0);
+  await eventually('the connection no longer waits', () => waiting.length === 0);
 });

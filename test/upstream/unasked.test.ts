@@ -78,7 +78,7 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections).toHaveLength(2);
   });
 
-  test('is withheld, but is no fault of a core whose echo makes two ids equal, because their client may have chosen them', async () => {
+  test('is withheld, but is not a fault of a core whose echo makes two ids equal, because their client may have chosen them', async () => {
     const { upstream, sidecar } = await start((ids) => withId((ids.at(-1) ?? '').replace('.', '')));
     const statuses: number[] = [];
     for (const id of ['ab', 'a.b', 'c', 'd']) {
@@ -232,7 +232,7 @@ describe('after bytes that nobody asked for', () => {
 });
 
 describe('a connection is reused only after one poll for events', () => {
-  test('so that bytes that have arrived behind a response are never taken for the response to a request that is sent at its end', async () => {
+  test('so that bytes that have arrived after a response are never taken for the response to a request that is sent at its end', async () => {
     // The sidecar reads 65,536 bytes at a time. The first response fills a read, so the unsolicited one comes with the next read.
     const head = 'HTTP/1.1 200 OK\r\nContent-Length: ';
     const size = 65_536 - head.length - '65496\r\n\r\n'.length;

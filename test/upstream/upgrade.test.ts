@@ -524,7 +524,7 @@ describe('when one side vanishes, the other is closed', () => {
   });
 });
 
-test('a WebSocket behind a request that waits for its response is opened after that response, and gets the bytes behind its handshake', async () => {
+test('a WebSocket that is requested while an earlier request waits is opened after the earlier response, and gets the bytes after its handshake', async () => {
   let release: (() => void) | undefined;
   const upstream = await startWebSocketUpstream(createServer(), (_req, res) => {
     release = () => void res.end('slow');

@@ -1,4 +1,4 @@
-/** Registers a clean-up function. Tests pass vitest's function, commands pass that of their stage. */
+/** Registers a clean-up function. Tests pass vitest's function, and commands pass the function of their stage. */
 export type Defer = (release: () => Promise<void> | void) => void;
 
 /** Clean-up functions, which run from last to first. */

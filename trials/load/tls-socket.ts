@@ -27,7 +27,7 @@ export function readyEvent(tls: PeerTls | undefined): 'connect' | 'secureConnect
   return tls === undefined ? 'connect' : 'secureConnect';
 }
 
-/** Ends a connection with a reset. Node cannot reset a TLS socket, so that is closed without a TLS close_notify. */
+/** Ends a connection with a reset. Node cannot reset a TLS socket, so a TLS socket is closed without a close_notify instead. */
 export function reset(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();

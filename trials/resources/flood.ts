@@ -14,7 +14,7 @@ import { mebibyte, startAttackers, startUnder, targetOf, type ResourceOptions, t
 /** How long it may take after the attack until all resources are released. Milliseconds. */
 const settling = 15_000;
 
-/** How long merchants first send requests alone, because a program that has just started is several times slower. Milliseconds. */
+/** How long merchants send requests alone at first, because a program that has just started is several times slower. Milliseconds. */
 const warmUp = 2_000;
 
 /** The bytes that are charged for several decoders of compressed responses. */

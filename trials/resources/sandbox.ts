@@ -24,7 +24,10 @@ import {
   type ResourceOptions,
 } from './setup.ts';
 
-/** The share of its time that the sidecar may wait for a CPU. If it waits longer, the machine is too busy to compare medians. */
+/**
+ * The maximum share of its time that the sidecar may spend waiting for a CPU. If it waits longer, the machine is too busy to compare
+ * medians.
+ */
 const mostWaiting = 0.02;
 
 /** Milliseconds before the first measurement, and after the attack has begun. */

@@ -14,7 +14,10 @@ function credentials(account: string, isSealed: boolean): StoredCredentials {
   return { key: wrap('key', key ?? ''), iv: wrap('iv', iv ?? ''), format: 'text', createdAt: 0 };
 }
 
-/** An account whose credentials are in use or, with `isOff`, only opened in a grace period after encryption was disabled. */
+/**
+ * An account whose credentials are in use. With `isOff`, its encryption has been disabled, and the credentials are accepted only in a grace
+ * period.
+ */
 function account(id: string, isSealed: boolean, isOff = false): StoredAccount {
   const own = credentials(id, isSealed);
   const test = isOff

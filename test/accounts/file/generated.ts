@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Generates files of some accounts, with comments, blank lines and spaces wherever the syntax allows them. */
+/** Generates the texts of accounts files, with comments, blank lines and spaces wherever the syntax allows them. */
 export function fileOf(most = 3): fc.Arbitrary<string> {
   let comments = 0;
   const trail = fc.boolean().map((is) => (is ? `  # ${(comments += 1)}` : ''));

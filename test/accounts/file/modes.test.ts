@@ -35,6 +35,6 @@ test('a new file is opened with mode 600 and only then gets the mode of the acco
     text: '[]',
     version: '',
   });
-  // The lock, the trail, and the two replaced files.
+  // These are the lock, the trail, and the two replaced files.
   expect(early).toEqual([0o600, 0o600, 0o600, 0o600]);
 });

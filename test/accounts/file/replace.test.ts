@@ -126,7 +126,7 @@ describe('replacing a file', () => {
       const text = readFileSync(path, 'utf8');
       const [line = ''] = text.split('\n', 1);
       expect(text === `${line}\n`.repeat(20_000)).toBe(true);
-      // The lock has ended with the process.
+      // The lock was released when the process ended.
       (await lockFile(path, 0))();
     }
   });
@@ -192,7 +192,7 @@ describe('the lock of a file', () => {
     [0o664, 0o660],
     [0o640, 0o600],
   ])('cannot be held by users who may only read the file: %o', async (mode, expected) => {
-    // A lock file that an earlier version has created has the mode of the file.
+    // A lock file that an earlier version has created has the mode of the locked file.
     for (const old of [undefined, mode]) {
       const folder = new Folder(old === undefined ? { file: '' } : { file: '', '.file.lock': '' });
       chmodSync(folder.file('file'), mode);

@@ -110,7 +110,7 @@ test('a change that is not urgent is completed although keys are revoked all the
   await operations.show('a');
   const revoked = keys.map(({ id }, i) => operations.revokeKey('a', id, { actor: `token:${i}` }));
   await Promise.all([operations.rename('a', 'B', request), ...revoked]);
-  // The thread of the rename takes turns with the other one, and starts over if the other one changed the file first.
+  // The renaming thread takes turns with the other one, and starts over if the other one changed the file first.
   expect(order.indexOf('account_renamed')).toBeLessThan(12);
 });
 

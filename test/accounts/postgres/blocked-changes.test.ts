@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { BlockedChanges } from '../../../src/accounts/postgres/blocked-changes.ts';
 import { settle } from '../../support/turns.ts';
 
-/** A change that goes on until `finish` is called. */
+/** A change that continues until `finish` is called. */
 function pending(): { readonly change: () => Promise<void>; finish: () => void } {
   const held = { change: () => new Promise<void>((resolve) => (held.finish = resolve)), finish: () => {} };
   return held;

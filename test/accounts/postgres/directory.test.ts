@@ -332,7 +332,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await directory.find(sha256Hex(keyNamed('acme')));
     await postgres.psql(url, `INSERT INTO envelope_sidecar.key_uses VALUES ('id-acmexxxxxxxxxxxx', now())`);
     await postgres.psql(url, 'UPDATE envelope_sidecar.key_uses SET used_at = now()');
-    // Once a later notification on the same channel has arrived, one of the recorded use would have arrived, too.
+    // Once a later notification on the same channel has arrived, a notification of the recorded use would have arrived, too.
     await postgres.psql(url, `UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'other'`);
     await vi.waitFor(async () => {
       expect(await directory.find(sha256Hex(keyNamed('other')))).toMatchObject({ account: { active: false } });

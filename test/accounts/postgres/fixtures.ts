@@ -169,8 +169,8 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
 }
 
 /**
- * Makes `ILIKE` take half a minute, once `sql` has been run in the database, for stores whose URL has `option`. After `end` has been run,
- * it takes no time.
+ * Slows searches down. After `sql` has been run in a database, `ILIKE` takes half a minute for stores whose URL has `option`. After `end`
+ * has been run, it takes no time.
  */
 export const slowSearches = {
   sql: `CREATE SCHEMA slow;

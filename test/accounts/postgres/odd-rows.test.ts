@@ -79,7 +79,7 @@ describeWithPostgres('an invalid row', () => {
   });
 
   test.each(['infinity', '-infinity', '294276-12-31'])(
-    'is no row with a use at %s, because every serving role may write such a use',
+    'is not a row with a use at %s, because every serving role may write such a use',
     async (time) => {
       const url = await databaseWith('UPDATE accounts SET active = true');
       await postgres.psql(
@@ -102,7 +102,7 @@ describeWithPostgres('an invalid row', () => {
     expect(outcomes).toMatchObject(['added', { code: 'store_invalid' }, 'added']);
   });
 
-  test('is no row whose key expires at infinity: that key does not expire', async () => {
+  test('is not a row whose key expires at infinity, because that key does not expire', async () => {
     const url = await databaseWith(`UPDATE api_keys SET expires_at = 'infinity'`);
     const store = openStore(url);
     expect((await store.read('odd'))?.keys[0]?.expiresAt).toBeUndefined();

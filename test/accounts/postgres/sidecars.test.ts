@@ -12,7 +12,7 @@ import { configOf, startSidecar, type TestSidecar } from '../../support/sidecar.
 import { startUpstream } from '../../support/upstream.ts';
 import { keyNamed, masterKey, openStore, put, settings, storedAccount, storedKey, vault } from './fixtures.ts';
 
-/** How long a change through one sidecar may take to apply in all. */
+/** How long a change through one sidecar may take to apply in all sidecars. */
 const oneSecond = { timeout: 1_000, interval: 5 };
 const patience = { timeout: 15_000, interval: 10 };
 
@@ -49,7 +49,7 @@ describeWithPostgres('two sidecars on one database', () => {
       vi.waitFor(async () => {
         for (const sidecar of sidecars) {
           await expectation(sidecar);
-          // The next change is logged only if the key is cached. A key that is read while a notification arrives is not.
+          // The next change is logged only if the key is cached. A key that is read while a notification arrives is not cached.
           expect(await scrape(sidecar)).toContain('accounts_cached{kind="known"} 1');
         }
       }, oneSecond);
@@ -303,7 +303,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     const config = (store: PostgresSettings) =>
       configOf(upstream.origin, { accounts: [], store: { type: 'postgres', ...store } });
     const sidecar = await startSidecar(config(settings(proxy.url)));
-    // Cause look-ups, counts for the metrics, and last uses.
+    // Make the sidecar look keys up, count accounts for the metrics, and record last uses.
     await send(sidecar, 'GET /', { key });
     await vi.waitFor(async () => {
       expect(await scrape(sidecar)).toContain('envelope_sidecar_accounts{encryption="none"} 1');

@@ -51,7 +51,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     await expect.poll(() => postgres.psql(url, count), { timeout: 5_000 }).toBe(String(number));
   };
 
-  /** Begins something that goes on while an operator revokes a key. `store` is the store on which the operator works. */
+  /** Begins something that continues while an operator revokes a key. `store` is the store on which the operator works. */
   const others: Readonly<Record<string, (url: string, store: PostgresStore) => Promise<void>>> = {
     'a sidecar that hangs in a commit for a long time': async (url) => {
       const run = await openTransaction(url);

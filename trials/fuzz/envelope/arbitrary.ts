@@ -90,7 +90,7 @@ const shapes: readonly ((data: string) => string)[] = [
   (data) => '{"data":'.repeat(2_000) + `"${data}"` + '}'.repeat(2_000),
 ];
 
-/** An item of a list, with a preference for the first `good` ones. */
+/** An item of a list, most often one of the first `good` items. */
 function oftenFirst<T>(list: readonly T[], good: number): fc.Arbitrary<T> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom(...list.slice(0, good)) },

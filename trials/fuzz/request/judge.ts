@@ -279,7 +279,7 @@ function soleKey(request: Request): KnownKey | undefined {
   return values.length === 1 ? keyIn(values[0]) : undefined;
 }
 
-/** Whether a request, if it is forwarded, is enveloped. */
+/** Whether a request is enveloped if it is forwarded. */
 function isEnveloped(request: Request): boolean {
   const key = soleKey(request);
   if (key?.environment === 'test' && isCipherTest(request)) return false;
