@@ -15,7 +15,7 @@ test('reloads leave no further copies of secrets in the memory of the process', 
   const entry = {
     ...globexEntry(),
     keys: [{ id: 'k', key: { file: 'api-key' }, createdAt: '2026-11-01' }],
-    // For an account that encrypts, the loading thread transfers the IV as bytes.
+    // The account encrypts, so the loading thread also transfers an IV, as bytes.
     encryption: { test: { enabled: true, ...acmeTest } },
   };
   const folder = new Folder({

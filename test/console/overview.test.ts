@@ -147,7 +147,7 @@ describeWithChromium('the overview of a sidecar whose database is away', () => {
       const page = await browser.open(sidecar().url);
       await signIn(page, 'viewer');
       await page.getByText('Serving. Nothing needs your attention.').waitFor();
-      // The page may read lists while the database is away.
+      // The page may request lists while the database is away, and then gets a 503.
       browser.expectComplaint(/503/);
       await postgres.stop();
       const banner = page.getByRole('status').filter({ hasText: 'The database cannot be reached.' });

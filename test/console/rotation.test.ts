@@ -93,7 +93,7 @@ describeWithChromium('the work list of keys to rotate', () => {
   test('ends when the page is left, because nobody would see the secrets of further keys', async () => {
     const { url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
-    // The previous test has rotated these keys.
+    // The previous test has rotated these keys, so rotating them again is refused with 409.
     browser.expectComplaint(/409/);
     await signIn(page, 'operator');
     await page.getByRole('link', { name: 'Rotation' }).click();

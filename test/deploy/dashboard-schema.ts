@@ -40,7 +40,7 @@ export type DashboardJson = Omit<Json<Dashboard>, 'title' | 'panels'> & {
  * compiled at once, because starting the compiler takes most of the time.
  */
 export function problemsOfDashboards(dashboards: readonly unknown[]): string[][] {
-  // TypeScript resolves imports of packages from this folder.
+  // The files are written below node_modules, because TypeScript resolves their imports of packages from their own folder.
   const folder = mkdtempSync(join('node_modules', '.dashboards-'));
   try {
     writeFileSync(join(folder, 'types.ts'), types);

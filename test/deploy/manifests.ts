@@ -57,7 +57,7 @@ export async function problemsOf(manifests: readonly Manifest[]): Promise<string
 }
 
 function compile(manifests: readonly Manifest[]): string[] {
-  // TypeScript resolves imports of packages from this folder.
+  // The file is written below node_modules, because TypeScript resolves its imports of packages from its own folder.
   const folder = mkdtempSync(join('node_modules', '.manifests-'));
   try {
     const file = join(folder, 'manifests.ts');

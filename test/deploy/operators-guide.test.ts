@@ -121,7 +121,7 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
   test('shows a scrape configuration that Prometheus accepts', () => {
     const path = folder();
     const shown = blocksIn(guide, 'yaml').find((block) => block.startsWith('scrape_configs:')) ?? '';
-    // Debian builds Prometheus without the Kubernetes discovery.
+    // Debian builds Prometheus without Kubernetes discovery, so static targets replace it here.
     const discovery = /kubernetes_sd_configs:\n +- role: pod/;
     expect(shown).toMatch(discovery);
     writeFileSync(join(path, 'prometheus.yml'), shown.replace(discovery, 'static_configs: [{ targets: [] }]'));

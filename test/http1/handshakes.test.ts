@@ -185,7 +185,7 @@ test('a handshake takes no turn before its first record is complete, however it 
   client.write(hello.subarray(-1));
   await eventually('the handshake waits', () => handshakes.length === 1);
   handshakes[0]?.();
-  // 22 is the type of handshake records. This one has the server's hello.
+  // 22 is the type of handshake records. This record contains the server's hello.
   await eventually('the client gets an answer', () => Buffer.concat(received)[0] === 22);
 });
 

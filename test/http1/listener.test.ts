@@ -520,7 +520,7 @@ describe('a listener', () => {
     const server = await startServer();
     const client = await openConnection(server.port);
     await client.send(get).untilText('GET / ');
-    // Node applies this setting to each socket, where it cannot be read back.
+    // Node applies this setting to each socket, where it cannot be read back, so the server's setting is checked.
     expect(server.listener.server).toMatchObject({ noDelay: true });
   });
 });

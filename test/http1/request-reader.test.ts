@@ -46,7 +46,7 @@ describe('a head', () => {
     [['content-length:  007 '], { type: 'sized', length: 7 }],
     [['Content-Length: 999999999999999'], { type: 'sized', length: 999_999_999_999_999 }],
     [['Transfer-Encoding: Chunked'], chunked],
-    // These names are as long as the names of the fields that state the framing.
+    // These names are as long as the names of the fields that state the framing, but do not state it.
     [['Accept-Charset: 7', 'If-Modified-Since: chunked'], none],
   ])('with %j has the framing %j', (fields, framing) => {
     expect(read([['PUT / HTTP/1.1', ...fields, '', ''].join('\r\n')])).toMatchObject({ framing });

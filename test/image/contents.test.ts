@@ -133,7 +133,8 @@ describeUnless(await missingEngine(), 'the built image', () => {
       'sbom.cdx.json',
     ].map((file) => `app/${file}`);
     const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
-    // Programs and threads have source maps. The bundler names the files with the code that they share.
+    // These are the compiled files and their source maps. The bundler chooses the names of the files with the code that programs and
+    // threads share.
     const compiled = added.filter((file) => /^app\/dist\/(?:demo\/serve-core|[a-z0-9-]+)\.js(?:\.map)?$/.test(file));
     const entries = ['main.js', 'load-worker.js', 'worker.js', 'demo/serve-core.js'].map((file) => `app/dist/${file}`);
     expect(compiled).toEqual(expect.arrayContaining(entries));

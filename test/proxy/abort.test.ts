@@ -457,7 +457,7 @@ describe('if the upstream', () => {
       for (const way of ['plain', 'sealed'] as const) {
         const client = await openConnection(sidecar.port);
         client.send(post(way).replace('HTTP/1.1', 'HTTP/1.0'));
-        // A short response of stated length is sealed in one piece, so the client gets a complete refusal instead of it.
+        // A short response of stated length is sealed in one piece, so the client gets a complete refusal instead.
         const refused = way === 'sealed' && name === 'a stated length';
         const { socket } = await eventually('the upstream has the request', () =>
           upstream.connections.find(({ received, closed }) => !closed && received.includes('\r\n\r\n')),

@@ -150,7 +150,7 @@ describe('preflights while too many requests are in flight', () => {
     const [second, third] = [await many(2), await many(3)];
     const other = await from('2001:db8:2::1');
     expect(oldest.received).toBe('');
-    // Only four may wait.
+    // Only four preflights may wait.
     const newest = await many(4);
     expect(await oldest.untilEnded()).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
     expect(upstream.heads()).toBe(1);

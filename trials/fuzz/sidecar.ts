@@ -75,8 +75,8 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {
       const line = chunk.toString();
-      // An access log line has the level `error` if its status is 5xx, which a fault of the upstream may cause. How
-      // long the database takes depends on the machine.
+      // A fault of the upstream may cause a 5xx status, which gives an access log line the level `error`, and a busy machine may make the
+      // database late. The sidecar is not to blame for either.
       const isLate = line.includes('"code":"store_unavailable"');
       // The fuzzer's upstream sends bytes that nobody requested.
       const isUnasked = line.includes('bytes that nobody asked for');

@@ -66,7 +66,7 @@ export async function runSandbox(
   };
   const [one, other] = [await start(), await start()];
   const { sidecar } = one;
-  // The priority is as low as that of the attackers, which stand for other machines.
+  // The other sidecar gets the low priority of the attackers, which stand for other machines.
   setPriority(other.sidecar.pid, constants.priority.PRIORITY_LOW);
 
   const merchants = new Merchants(sidecar.port, liveCharge, { ca: authority.cert });

@@ -105,7 +105,7 @@ describeWithPostgres('the directory during a database outage', () => {
     const url = await postgres.createDatabase();
     const store = new PostgresStore(url);
     await put(store, storedAccount('acme'));
-    // A database that somebody is connected to cannot be copied.
+    // A database with open connections cannot be copied.
     await store.close();
     const [server, name] = [url.replace(/[^/]*(?=\?)/, 'postgres'), /[^/]*(?=\?)/.exec(url)?.[0]];
     await postgres.psql(server, `CREATE DATABASE backup TEMPLATE ${name}`);
@@ -279,7 +279,7 @@ describeWithPostgres('the directory during a database outage', () => {
     now += 1;
     expect(directory.holds(acme)).toBe(false);
     expect(await directory.find(acme)).toBe('unavailable');
-    // On another connection, whose queries may succeed, each key is looked up before its next use.
+    // After a reconnection, queries may succeed again, so each key is looked up before its next use.
     now -= 60_000;
     proxy.cut();
     await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);

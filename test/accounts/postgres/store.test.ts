@@ -405,7 +405,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const request = { actor: 'user:test' };
     expect(await operations.revokeKey('acme', oldest.id, request)).toMatchObject({ state: 'revoked' });
     expect(await operations.showKey('acme', oldest.id)).toMatchObject({ state: 'revoked', revoked_by: 'user:test' });
-    // The pages have each key once, even one that is issued between two pages.
+    // The pages contain each key once, even one that is issued between two pages.
     const listed: string[] = [];
     for (let after: string | null | undefined; after !== null;) {
       const page = await operations.keysPage('acme', 1_000, after);
@@ -423,7 +423,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await operations.keysPage('acme', 1_000, 'late')).toMatchObject({ items: [], next: null });
     await expect(operations.keysPage('acme', 10, 'none')).rejects.toMatchObject({ code: 'key_unknown' });
     await expect(operations.keysPage('none', 10, undefined)).rejects.toMatchObject({ code: 'account_unknown' });
-    // A key of another account is unknown in this one.
+    // A key of one account is unknown in another account.
     await expect(operations.keysPage('globex', 10, 'late')).rejects.toMatchObject({ code: 'key_unknown' });
     await postgres.psql(url, `DELETE FROM envelope_sidecar.api_keys WHERE key_id = 'late'`);
     await expect(operations.rotateKey('acme', 'k1', 0, request)).rejects.toMatchObject({ code: 'too_many_keys' });
@@ -833,7 +833,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     async (_, change) => {
       const url = await postgres.createDatabase();
       await put(openStore(url), storedAccount('before'));
-      // By default, transaction ids are on the disk after 200 ms, and the server would not assign them again.
+      // By default, transaction ids are on the disk after 200 ms, so the server would not assign them again after the crash.
       await configure(url, `wal_writer_delay = '10s'`);
       const proxy = await postgres.proxy(url);
       const sent = Promise.withResolvers<void>();

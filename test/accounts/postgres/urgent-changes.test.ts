@@ -82,7 +82,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
       for (let i = 0; i < 10; i += 1)
         void Array.fromAsync(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
       await waiting(url, 2);
-      // Let the remaining searches end without sleeping.
+      // Make the remaining searches end without sleeping.
       onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
     },
     'readers of the trail': async (_url, store) => {
