@@ -3,7 +3,7 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { createMasterKey, openedKey } from '../../src/accounts/master-key.ts';
 
-/** The whole CMAC of 16 zero bytes, as OpenSSL computes it. */
+/** The full CMAC of 16 zero bytes, as OpenSSL computes it. */
 function cmacOfZeros(key: Buffer): string {
   const args = ['mac', '-cipher', 'AES-256-CBC', '-macopt', `hexkey:${key.toString('hex')}`, 'CMAC'];
   return execFileSync('openssl', args, { input: Buffer.alloc(16) })

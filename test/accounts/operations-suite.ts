@@ -32,7 +32,7 @@ interface OperatedStorage extends Storage {
   operations?(options: OperationsOptions): RemoteOperations;
 }
 
-/** Describes the operations of operators on accounts, for a store of any kind. */
+/** Describes the operators' operations on accounts, for any kind of store. */
 export function describeOperations(name: string, makeStorage: () => Promise<OperatedStorage>): void {
   async function open(): Promise<Fixture> {
     const storage = await makeStorage();

@@ -24,7 +24,7 @@ vi.mock('node:fs', async (load) => {
   return { ...original, watch };
 });
 
-/** A reloader of one file, which collects the results that it hands over. */
+/** Follows one file with a reloader, and collects the results that the reloader hands over. */
 class Followed {
   readonly reloader: Reloader;
   readonly applied: LoadResult[] = [];

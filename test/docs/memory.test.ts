@@ -35,7 +35,7 @@ test.each(['base', 'overlays/test', 'overlays/live'])('the third example is depl
   expect(examples[2]?.mebibytes).toBeLessThanOrEqual(roomInPod());
 });
 
-/** The memory in the sidecar's container, without the memory that a command needs, in MiB. */
+/** The memory of the sidecar's container minus the memory that a command needs, in MiB. */
 function roomInPod(): number {
   const patch = readFileSync('deploy/components/envelope-sidecar/deployment-patch.yaml', 'utf8');
   const [, memory = ''] = /limits: \{ memory: (\d+)Mi \}/.exec(patch) ?? [];

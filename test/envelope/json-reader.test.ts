@@ -238,7 +238,10 @@ test('the verdict is the same wherever a document is divided', () => {
 });
 
 describe('nesting', () => {
-  /** Creates a document with brackets nested this deep, of which about one in three is a brace. Returns how it begins and ends. */
+  /**
+   * Creates a document with containers nested this deep, about one in three of which is an object. Returns how the document begins and
+   * ends.
+   */
   function nested(depth: number, seed: number): { readonly opening: string; readonly closing: string[] } {
     let opening = '';
     const closing: string[] = [];

@@ -294,7 +294,7 @@ export const ciphertexts: readonly Slip<Buffer>[] = [
   ...others,
 ];
 
-/** Strings that are sent as `data` or to aes-decrypt, and show the slip in their form. */
+/** Strings that are sent as `data` or to aes-decrypt, and whose form shows the slip. */
 export const strings: readonly (readonly [name: string, data: string, cause: RegExp])[] = [
   ...misspelt.map(
     ([name, data, cause]) => [name, data, new RegExp(cause.replace(/[\\()[\].*+?^$|{}]/g, '\\$&'))] as const,

@@ -27,7 +27,7 @@ test('the KMS is checked every minute, and each change is logged once, whatever 
   const failing = (error: Error) => async (): Promise<KeyringStatus> => {
     throw error;
   };
-  /** Returns what is logged, and the samples, after the next check has had this outcome. */
+  /** Makes the next check have this outcome. Returns what is logged then, and the samples. */
   const next = async (answer: typeof status): Promise<unknown[]> => {
     status = answer;
     await vi.advanceTimersByTimeAsync(60_000);

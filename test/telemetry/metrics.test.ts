@@ -46,7 +46,7 @@ const upstreamDuration = (route: string): string =>
   `envelope_sidecar_upstream_duration_seconds_count{environment="test",route="${route}"}`;
 const overhead = (environment: string, route: string): string =>
   `envelope_sidecar_overhead_duration_seconds_count{environment="${environment}",route="${route}"}`;
-/** The counts of each request that has a response. */
+/** The changes that each request with a response causes. */
 const timed = (environment: string, route: string): object => ({
   [duration(environment, route)]: 1,
   [overhead(environment, route)]: 1,

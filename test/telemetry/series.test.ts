@@ -11,7 +11,7 @@ const description = (name: string): { name: string; help: string; labelNames: ty
   labelNames,
 });
 
-/** There are few values, so that series recur. Some values need escaping, and a number is the same label as its text. */
+/** There are few values, so that series recur. Some values need escaping, and a number must result in the same label as its text. */
 const labels = fc.record({
   environment: fc.constantFrom('test', 'live', 'a "quote"', '\\', 'two\nlines', '', '__proto__', '12'),
   status: fc.constantFrom(200, 404, 499),

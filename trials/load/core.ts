@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Defer } from './stage.ts';
 import type { PeerTls } from './tls-socket.ts';
 
-/** A payment core whose responses name the core, the API key and the payment, and that counts payments. */
+/** A payment core that counts payments, and whose responses name the core, the API key and the payment. */
 export interface CountingCore {
   readonly name: string;
   readonly origin: string;

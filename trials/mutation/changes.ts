@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 /** Code in which mutants would go unnoticed, because it runs in a browser or in programs that tests start. */
 const notMutated = /^src\/(?:console|cli|demo)\/|^src\/main\.ts$|\.d\.ts$/;
 
-/** The tests of the folders of src/ that are mutated, and of the files next to them. A folder and its tests have the same name. */
+/** The tests for the mutated folders of src/, and for the files next to these folders. A folder and its tests have the same name. */
 export function testsOfMutants(): string[] {
   const folders = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory());
   const mutated = folders.filter(({ name }) => !notMutated.test(`src/${name}/`));

@@ -11,7 +11,7 @@ export type Times = Readonly<Record<ClassName, readonly number[]>>;
  * each to the last byte of its response. A tenth as many are sent first as a warm-up, and do not count.
  *
  * @param length the length of the decrypted text with its padding, in bytes
- * @throws if one response differs from another in more than its request id
+ * @throws if responses differ in more than the request id and the date
  */
 export async function measure(port: number, length: number, ofEach: number, random: Random): Promise<Times> {
   const times = Object.fromEntries(classNames.map((name) => [name, [] as number[]])) as Record<ClassName, number[]>;

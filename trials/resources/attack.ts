@@ -34,7 +34,7 @@ export interface Attack {
 /** The pause of attacks that do not set one. Milliseconds. */
 const usualPause = 2_000;
 
-/** The time during which the connections are first opened. Milliseconds. */
+/** How long it takes to open all connections for the first time. Milliseconds. */
 const ramp = 2_000;
 
 /** How many bytes may wait in the attackers' memory on one connection. */

@@ -111,7 +111,7 @@ function ms(time: number): string {
   return `${time.toFixed(1)} ms`;
 }
 
-/** Lines for accounts without keys. */
+/** Lines of an import file, for accounts without keys. */
 function linesOf(id: string, name: string): string[] {
   return Array.from({ length: changed }, (_, i) => JSON.stringify({ id: `${id}-${i}`, name, keys: [] }));
 }

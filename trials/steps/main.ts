@@ -15,8 +15,8 @@ import { maxLines } from '../../src/http1/incoming.ts';
 
 /**
  * Times each step of a merchant's request whose work grows with the amount of data and runs in one turn of the event loop. Each step gets
- * as much data as it may, with the contents that cost most. Prints the minimum and the maximum of 30 runs after a warm-up. `npm run steps`;
- * docs/figures/steps.txt has the figures.
+ * as much data as it may, with the contents that cost the most. Prints the minimum and the maximum of 30 runs after a warm-up. `npm run
+ * steps`; docs/figures/steps.txt has the figures.
  */
 const runs = 30;
 

@@ -16,7 +16,7 @@ import {
 } from './fixtures.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
 
-/** The grants in the documentation for this role. */
+/** The grants for this role in the documentation. */
 function grantsTo(role: string): string {
   const blocks = [...readFileSync('docs/postgresql.md', 'utf8').matchAll(/```sql\n(?<sql>[^]*?)```/g)];
   const found = blocks.map((block) => block.groups?.['sql'] ?? '').filter((sql) => sql.includes(`TO ${role};`));

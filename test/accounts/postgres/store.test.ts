@@ -686,7 +686,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
   const postgres = usePostgres();
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
-  /** Counts the commits that wait. */
+  /** SQL that counts the waiting commits. */
   const committing = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COMMIT' AND wait_event = 'SyncRep'`;
   /** Sets a parameter of the running server. */
   const configure = async (url: string, setting: string): Promise<void> => {

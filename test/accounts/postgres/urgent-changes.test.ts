@@ -45,7 +45,7 @@ function rename(store: PostgresStore, id: string): Promise<unknown> {
 describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  /** Waits until this number of statements are waiting for a lock or sleeping. */
+  /** Waits until this many statements are waiting for a lock or sleeping. */
   const waiting = async (url: string, number: number): Promise<void> => {
     const count = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type IN ('Lock', 'Timeout')";
     await expect.poll(() => postgres.psql(url, count), { timeout: 5_000 }).toBe(String(number));

@@ -14,7 +14,7 @@ import { SeeingUpstream } from './upstream.ts';
 /** How long data from a disconnected client may still be in transit, in milliseconds. */
 const afterglow = 50;
 
-/** Sends the bytes of merchants' whole connections through a real sidecar to a strictly parsing upstream. */
+/** Sends the bytes of whole client connections through a real sidecar to an upstream that parses strictly. */
 export const requestPart: Part<RequestCase> = {
   name: 'request',
   share: 15,
