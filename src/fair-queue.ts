@@ -38,7 +38,7 @@ export class FairQueue<Owner> {
     this.#isReady = isReady;
   }
 
-  /** Adds work that waits for a turn of its owner. @returns a function that withdraws the work */
+  /** Adds work that waits for its owner's turn. @returns a function that withdraws the work */
   add(owner: Owner, start: () => void): () => void {
     const own = this.#waiting.get(owner) ?? new Set();
     own.add(start);

@@ -15,9 +15,9 @@ export class TickQueue {
   #scheduled = false;
   readonly #rests: boolean;
   readonly #maxTime: number;
-  /** When the latest work started, on `performance.now()`'s scale. */
+  /** When the latest work started, by `performance.now()`. */
   #began = 0;
-  /** The time before which nothing starts, on the same scale. */
+  /** The time before which nothing starts, by the same clock. */
   #restUntil = 0;
 
   /**
@@ -35,7 +35,7 @@ export class TickQueue {
   tryStart(): boolean {
     if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
     this.#started += 1;
-    // A reset of the count is scheduled only once half of it is used up, so that a request that is alone causes none.
+    // A reset of the count is scheduled only once half the turn's room is used up, so that a single request does not cause a reset.
     if (this.#started * 2 >= this.#perTick) this.#schedule();
     return true;
   }
@@ -50,7 +50,7 @@ export class TickQueue {
    * Starts nothing for three times as long as the work took, so that the work takes at most a quarter of the time. Otherwise, long work in
    * every turn, even if it is bounded, would keep new clients waiting, because a turn accepts only a few connections.
    *
-   * @param began when the work began, on `performance.now()`'s scale
+   * @param began when the work began, by `performance.now()`
    * @param most how many milliseconds the work took at most, if other work was done in between
    */
   restAfter(began: number, most = Infinity): void {
@@ -130,7 +130,7 @@ export class FairTickQueue<Owner> {
   readonly #groups: readonly FairQueue<Owner>[];
   readonly #turns: SharedTurns;
 
-  /** The other parameters are those of `TickQueue`. */
+  /** `groups` is the number of groups of owners; the other parameters are those of `TickQueue`. */
   constructor(perTick: number, maxTime?: number, groups = 1) {
     this.#ticks = new TickQueue(perTick, false, maxTime);
     this.#groups = Array.from({ length: groups }, () => new FairQueue<Owner>());
@@ -151,7 +151,7 @@ export class FairTickQueue<Owner> {
   }
 }
 
-/** Like `TickQueue`, but networks take turns, and within a network, smaller networks and clients do. */
+/** Like `TickQueue`, but networks take turns; within a network, so do its smaller networks and then their clients. */
 export class NestedTickQueue {
   readonly #waiting = new NestedFairQueue();
   readonly #turns: SharedTurns;

@@ -20,8 +20,8 @@ export interface Owner {
   /** The hash of the token. The tokens of an owner take turns. */
   readonly token: string;
   /**
-   * Whether there may be many such owners: tokens of accounts, and viewers. The work of all of them begins one piece at a time, and takes at
-   * most a quarter of the event loop's time before it first waits for something.
+   * Whether there may be any number of such owners, as with viewers and accounts. The work of all such owners begins one piece at a time,
+   * and takes at most a quarter of the event loop's time before its first wait.
    */
   readonly isOneOfMany: boolean;
   /** Work in the same lane runs one piece at a time. Undefined if the work waits for no lane. */
