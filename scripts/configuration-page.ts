@@ -11,7 +11,7 @@ One YAML file configures the sidecar; another lists the accounts. [config/sideca
 [config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair.
 
 - \`check --config FILE\` prints \`OK\`, or the problems of both files as \`file:line:column  path  message\` (the first 100) and exits with 78.
-  The path \`.\` is the whole file. It never prints a value. A warning does not make a file invalid.
+  The path \`.\` is the whole file. \`check\` never prints a value. A warning does not make a file invalid.
 - \`serve\` makes the same checks before it starts, and on each [reload](operators/reload.md).
 
 ## How values are written
@@ -29,7 +29,7 @@ References within the result are not resolved. Paths are relative to the file th
 
 **Sizes.** A whole number and a unit: \`512B\`, \`64KiB\`, \`1MiB\`, \`2GiB\`. Without a unit: bytes.
 
-**Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\`. A bare date is its first moment in UTC: a key with
+**Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\`. A date without a time is its first moment in UTC: a key with
 \`expiresAt: 2026-11-01\` works until the end of October.
 
 **PEM files.** The path of a file, or the PEM text. Keys must not have a passphrase.
@@ -41,7 +41,7 @@ ${memberLists(sidecar)}
 ### Hosts
 
 The \`Host\` of a request, without its port and ignoring case, selects the environment. If both environments are served, each lists its own
-hosts. A sole environment needs no hosts and serves every request.
+hosts. If there is only one, it needs no hosts and serves every request.
 
 API keys and credentials of other environments are valid but unused, so several sidecars can share the accounts.
 
@@ -56,7 +56,7 @@ A path consists of segments:
 
 The rules:
 
-- Letter case and a trailing slash make no difference, as in most frameworks: another spelling must not bypass the envelope.
+- Letter case and a trailing slash make no difference, as in most frameworks, because a different spelling must not bypass the envelope.
 - The most specific path decides, even if a less specific path has the request's method. If the most specific path does not list the method, the response is 405.
 - A path may be listed twice with different methods.
 - Other paths accept only secret keys, and no envelopes.
@@ -84,8 +84,8 @@ ${memberLists(accounts)}
 
 - Ids of accounts, ids of keys and keys are unique in the file. Each key has either \`key\`, or \`sha256\` and \`prefix\`.
 - The test and live credentials of an account must differ, including previous and disabled ones: otherwise a leaked test key could open live traffic.
-- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If one cannot be unwrapped, \`check\` fails. At a start, this is
-  only a warning if others can be unwrapped, and the account is refused as \`accounts_unavailable\`. A reload is refused if the account works.
+- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If one cannot be unwrapped, \`check\` fails. At startup, this is
+  only a warning if others can be unwrapped, and the account is refused as \`accounts_unavailable\`. A reload is refused if the account still works.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation

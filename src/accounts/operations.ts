@@ -240,8 +240,8 @@ export class Operations extends Queries {
     if (environments.length === 0) {
       throw new AccountsError(
         'master_key_not_configured',
-        'the new master key is not configured: put it on a second line of accounts.masterKey, let all sidecars load it, ' +
-          'then put it on the first line, let them load it, run this command again, and remove the old key',
+        'the new master key is not configured: put it on a second line of accounts.masterKey, wait until all sidecars have ' +
+          'loaded it, move it to the first line, wait again, run this command once more, and remove the old key',
       );
     }
     const { now } = this.viewing();

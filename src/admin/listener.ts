@@ -110,7 +110,7 @@ function findRefusal(
   if (!isLoopback((headers.host ?? '').replace(/:\d+$/, '')))
     return `${command} is accepted on a loopback address only`;
   if (expected === undefined)
-    return `this sidecar has no token for ${command}: it is a demo, or could not write one at the start`;
+    return `this sidecar has no token for ${command}: it is a demo, or could not write one at startup`;
   const token = bearerToken(headers.authorization ?? '');
   return token !== undefined && isDrainToken(token, expected)
     ? undefined

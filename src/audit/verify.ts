@@ -8,11 +8,11 @@ import type { Line } from './lines.ts';
 const messages = {
   changed: 'is not as it was written',
   missing: 'was removed',
-  moved: 'is missing here, and is at another position',
+  moved: 'is missing here, but is at another position',
   unsigned: 'has no signature, although events before it have one',
   unchained: 'does not belong to the chain',
 };
-const notTakenOver = 'and those after it, of the previous version, are not those that were taken over';
+const notTakenOver = 'and the events of the previous version that follow it are not the ones recorded in "trail_begun"';
 type Fault = keyof typeof messages;
 
 /** A fault, at the first event that has it. */
@@ -130,7 +130,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
       );
     // `accounts migrate` cannot tell who wrote a row of the old table.
     if (takenOver > 0)
-      warnings.push(`events up to ${takenOver} were taken over from the table "audit": nothing shows who wrote there`);
+      warnings.push(`events up to ${takenOver} were copied from the table "audit": nothing shows who wrote them`);
   };
 
   let line: PlacedLine | undefined;

@@ -243,7 +243,7 @@ async function rekey(session: StoreSession, options: { readonly newMasterKeyFile
     const isFirst = environmentNames.every((environment) => vault.holds(to, environment) !== 'other');
     const next = isFirst
       ? 'When all sidecars have the new key on the first line, you can remove the old key.\n'
-      : 'Put the new key on the first line, let all sidecars load it, and run this command again before you remove the old key.\n';
+      : 'Put the new key on the first line, wait until all sidecars have loaded it, and run this command again before you remove the old key.\n';
     const done = `${counted(accounts, 'account')} ${accounts === 1 ? 'was' : 'were'} wrapped with the new master key, KCV ${key.kcv}.\n`;
     await show({ accounts, kcv: key.kcv }, () => done + next);
   });

@@ -100,10 +100,10 @@ async function migrateTables({ settings, store, show, actor, clock, audit, log }
   );
 }
 
-const isWaiting = 'another database session holds a lock on the tables: trying again for a minute';
+const isWaiting = 'another database session holds a lock on the tables: retrying for a minute';
 
 const signsOlder =
-  'this role may insert into the table "audit", and "accounts migrate" signs what it finds there: revoke this right, unless version 0.1.0 still runs';
+  'this role may insert into the table "audit", and "accounts migrate" signs all rows of that table: revoke this right, unless version 0.1.0 is still running';
 
 const accountsLayout: Layout<AccountView> = {
   head: ['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'],

@@ -113,5 +113,5 @@ function validity(check: string, ends: number, now: EpochMs): Check {
   const time = minute(new Date(ends).toISOString());
   const ok = ends - now >= certificateDays * day;
   const detail = ends <= now ? `expired on ${time}` : `valid until ${time}`;
-  return { check, ok, detail: ok || ends <= now ? detail : `${detail}, in less than ${certificateDays} days` };
+  return { check, ok, detail: ok || ends <= now ? detail : `${detail}, less than ${certificateDays} days from now` };
 }

@@ -26,7 +26,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
     options.online && !isLocked ? await loadOnline(io, options.config) : loadConfig(options.config, io.env, 'problem');
   const problems = loaded.ok ? [] : loaded.problems;
   const isOffline = loaded.ok && loaded.config.kms !== undefined && !options.online;
-  const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';
+  const unopened = 'warning: stored credentials were not tested, because only "check --online" calls the KMS';
   const notes = isOffline ? [problemWithFile(options.config, unopened, 'kms')] : [];
   const warnings = loaded.ok ? [...loaded.warnings, ...notes] : [];
   // If the KMS is unavailable, the other checks are skipped, because no credentials could be opened.

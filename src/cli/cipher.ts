@@ -68,10 +68,11 @@ async function readSecret(path: string): Promise<string> {
  */
 function explain({ code, reason }: OpenFailure, body: Buffer, opener: EnvelopeOpener): string {
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
-  if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';
+  if (code === 'envelope_malformed')
+    return 'stdin is not an envelope: expected {"data":"<ciphertext>"} without other members';
   if (reason === 'padding')
-    return 'the padding is wrong: the key differs, or the ciphertext is damaged or not padded with PKCS#7';
+    return 'the padding is invalid: the key is wrong, or the ciphertext is damaged or not padded with PKCS#7';
   if (reason === 'not_json')
-    return 'decrypted, but the plaintext is not JSON: the IV differs, or the sealed text was not JSON';
+    return 'decrypted, but the plaintext is not JSON: the IV is wrong, or the sealed text was not JSON';
   return `cannot decrypt: ${hintForBody(body, code, opener)}`;
 }

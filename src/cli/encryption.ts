@@ -73,7 +73,7 @@ async function enable(
   await show(enabled, () => enabledText(enabled));
   if (settings.masterKeys.length === 0) {
     log.warn(
-      'the key and the IV are stored in the clear: set accounts.masterKey, then run "accounts rekey --new-master-key-file FILE" with its file',
+      'the key and the IV are stored in the clear: set accounts.masterKey, then run "accounts rekey --new-master-key-file FILE" with the file of the master key',
     );
   }
 }

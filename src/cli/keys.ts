@@ -124,7 +124,7 @@ async function resolveKeyId({ operations }: StoreSession, id: string, named: str
   const hash = sha256Hex(named);
   const found = keys.find((key) => key.id === named || key.hash === hash);
   if (found !== undefined) return found.id;
-  const hint = hasChecksum(named) ? '' : ': mistyped, or not made by "keys issue"';
+  const hint = hasChecksum(named) ? '' : ': it is mistyped, or was not created by "keys issue"';
   throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);
 }
 

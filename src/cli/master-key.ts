@@ -21,7 +21,7 @@ export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: C
     command.action(({ config }: { config: string }) =>
       run(`master-key ${name}`, async () => {
         const kms = valid(loadKms(config, io.env)).value;
-        if (name === 'wrap' && kms === undefined) throw new CommandFailed('there is no KMS to wrap it: set "kms"');
+        if (name === 'wrap' && kms === undefined) throw new CommandFailed('there is no KMS to wrap the key: set "kms"');
         const key = name === 'new' ? generateKeySync('aes', { length: 256 }) : await readKey(io);
         await printLine(io, io.keyring(kms), key);
       }),

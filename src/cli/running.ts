@@ -98,7 +98,7 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
 
 /** The error for a sidecar that does not respond at the address in the file. A running sidecar keeps the address that it started with. */
 function notReached(address: Listener, reason: string): CommandFailed {
-  const advice = 'if "admin" has changed since the sidecar started, restart it, or restore the address';
+  const advice = 'if "admin" has changed since the sidecar started, restart the sidecar, or restore the address';
   return new CommandFailed(`no sidecar at ${formatted(address)}: ${reason} (${advice})`);
 }
 

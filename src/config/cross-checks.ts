@@ -67,7 +67,7 @@ function differentPorts(file: YamlFile, name: string, own: Address, others: read
   for (const [other, { host, port } = {}] of others) {
     if (port === undefined || port === 0 || port !== own?.port) continue;
     if (host === own.host || isEverywhere(host) || isEverywhere(own.host)) {
-      file.report([name, 'port'], `the same port as ${other}.port: expected another`);
+      file.report([name, 'port'], `the same port as ${other}.port: expected a different port`);
     }
   }
 }
@@ -102,7 +102,7 @@ function checkEnvironments(file: YamlFile, environments: Content['environments']
     const path = ['environments', name];
     const environment = environments[name];
     if (served.length > 1 && environment !== undefined && environment.hosts === undefined) {
-      file.report([...path, 'hosts'], 'missing: with two environments, the host selects one');
+      file.report([...path, 'hosts'], 'missing: with two environments, the host selects the environment');
     }
     for (const [i, host] of (environment?.hosts ?? []).entries()) {
       const first = host === undefined ? undefined : seen.get(host);
@@ -236,6 +236,6 @@ function checkLimits(file: YamlFile, { environments = {}, limits }: Content): vo
   else if (times < 4 * served)
     file.warn(
       path,
-      `below ${4 * served} × limits.requestBody, bodies without a secret key may take all that secret keys of an environment need`,
+      `below ${4 * served} × limits.requestBody, bodies sent without a secret key can use up the room that the secret keys of an environment need`,
     );
 }

@@ -118,7 +118,10 @@ function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const problems = broken
     .slice(0, maxProblems)
     .map(({ unwrapError = '' }) =>
-      problemWithFile(store.type === 'file' ? store.file : '', `${unwrapError}; the account works now`),
+      problemWithFile(
+        store.type === 'file' ? store.file : '',
+        `${unwrapError}; the account works with the current configuration`,
+      ),
     );
   const refused = { ok: false, problems } as const;
   return { ...loaded, accounts: refused, sidecar: isDeepStrictEqual(store, running.store) ? sidecar : refused };

@@ -56,19 +56,19 @@ export const limitSettings = {
     default: 4096,
     text:
       'Maximum number of client connections. Beyond it, the connection that has been idle longest without ever carrying a known key ' +
-      'is closed; if there is none, the new one is. At most half of the connections may carry public keys.',
+      'is closed; if there is none, the new connection is closed. At most half of the connections may carry public keys.',
   },
   inFlight: {
     type: { min: 1 },
     default: 1024,
     text:
       'Maximum number of requests in progress; beyond it, requests are refused as `overloaded`. Requests without a known key get at ' +
-      'most an eighth of them, requests with public keys at most half.',
+      'most an eighth of this number, and requests with public keys at most half.',
   },
   failedKeys: {
     type: rate,
     default: '20/1m',
-    text: 'Maximum number of unknown API keys from one client in this time and, in live, of failed envelopes with one API key; beyond it, requests are refused as `too_many_attempts`.',
+    text: 'Maximum number of unknown API keys from one client in this time; in live, also of failed envelopes with one API key. Beyond it, requests are refused as `too_many_attempts`.',
   },
   account: {
     type: share,
@@ -96,7 +96,7 @@ export const timeoutSettings = {
   idle: {
     type: timeLimit,
     default: '75s',
-    text: 'How long an idle client connection is kept. Set it longer than the gateway in front keeps connections.',
+    text: 'How long an idle client connection is kept. Set it to more than the time for which the gateway in front keeps idle connections.',
   },
   drain: {
     type: timeLimit,

@@ -142,7 +142,10 @@ function readStoreAccounts(
   if (clear > 0) {
     const message = `${clear} ${clear === 1 ? 'account has' : 'accounts have'} credentials in the clear: `;
     const first = store.masterKeys.length > 0 ? '' : 'set accounts.masterKey, then ';
-    file.warn(['accounts'], `${message}${first}run "accounts rekey --new-master-key-file FILE" with its file`);
+    file.warn(
+      ['accounts'],
+      `${message}${first}run "accounts rekey --new-master-key-file FILE" with the file of the master key`,
+    );
   }
   const counts = [
     ['accounts', stored.length, maxAccounts],

@@ -106,7 +106,7 @@ export class Reloader {
       if (isNeeded && found !== '')
         this.#options.log.warn(
           { folder },
-          'a folder was replaced, which its watcher did not report: this was noticed late, and the folder is watched again',
+          'a folder was replaced and its watcher did not report it: the change was noticed late, and the folder is watched again',
         );
       watcher.close();
       this.#watched.delete(folder);

@@ -55,7 +55,7 @@ export function sidecarSchema(values: Values) {
           .describe('Timeout of each call.'),
         wait: value(within(duration, 0, 240_000, 'up to 4m'))
           .prefault('45s')
-          .describe('How long the sidecar waits for the plug-in at start. Keep it shorter than the startup probe.'),
+          .describe('How long the sidecar waits for the plug-in at startup. Keep it shorter than the startup probe.'),
       })
       .optional()
       .describe(
@@ -94,13 +94,13 @@ export function sidecarSchema(values: Values) {
       .prefault({})
       .describe(
         'The test endpoints `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. They take the key in a header, and ' +
-          'gateways log headers: leave `live` out.',
+          'gateways log headers, so leave `live` out.',
       ),
     trustedProxies: z
       .array(value(network))
       .prefault([])
       .describe(
-        'Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in requests of merchants. List every proxy on the way. The client is the last address in `X-Forwarded-For` that is not one of these proxies.',
+        "Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in merchants' requests. List every proxy between clients and the sidecar. The client is the last address in `X-Forwarded-For` that is not one of these proxies.",
       ),
     limits: groupSchema(limitSettings, values)
       .prefault({})
@@ -214,7 +214,7 @@ function operatorsSchema(values: Values) {
     hosts: z
       .array(value(hostName))
       .prefault([])
-      .describe('Host names that the listener accepts, besides IP addresses and `localhost`.'),
+      .describe('Host names that the listener accepts, in addition to IP addresses and `localhost`.'),
     console: z.boolean().default(true).describe('Whether the console is served at `/console/`.'),
     tls: tlsSchema(values).optional().describe('Makes the listener accept only TLS.'),
   });
@@ -247,8 +247,8 @@ function storeSchema(values: Values) {
       .optional()
       .describe(
         'Wraps credentials before they are stored in the file: 32 bytes in base64 or hex. One key per line: the first ' +
-          'wraps, all unwrap. Or `{ test: …, live: … }`, with keys for each environment; a sidecar needs those of the environments that it ' +
-          'serves. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
+          'key wraps, and all keys unwrap. Or `{ test: …, live: … }`, with keys for each environment; a sidecar needs the keys of the ' +
+          'environments that it serves. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
       ),
     postgres: z
       .strictObject({

@@ -112,7 +112,8 @@ function credentialsFailure(inspection: Inspection, next: StoreSettings, running
   const before = new Vault(running.masterKeys);
   for (const account of inspection.sample) {
     const failure = failureOf(account, after);
-    if (failure !== undefined && failureOf(account, before) === undefined) return `${failure}; the account works now`;
+    if (failure !== undefined && failureOf(account, before) === undefined)
+      return `${failure}; the account works with the current configuration`;
   }
   return undefined;
 }

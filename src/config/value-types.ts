@@ -17,7 +17,7 @@ export const address: ValueType<string> = {
 /** A host as in a request's `Host`, without a port. It is read in lower case. */
 export const hostName: ValueType<string> = {
   name: 'host name',
-  expected: 'a host name without port, such as api.pay.example',
+  expected: 'a host name without a port, such as api.pay.example',
   pattern: /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])$/,
   read: (text) => text.toLowerCase(),
 };
@@ -59,7 +59,7 @@ export const network: ValueType<string> = {
 export const routePath: ValueType<string> = {
   name: 'path',
   expected:
-    '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers all below',
+    '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers everything below',
   pattern: /^\/(?:(?:[A-Za-z0-9._~-]+|:[A-Za-z0-9_]+)\/)*(?:[A-Za-z0-9._~-]+|:[A-Za-z0-9_]+|\*)?$/,
   read: (text) => {
     if (/\/\.\.?(?:\/|$)/.test(text)) throw new WrongValue('expected a path without the segments "." and ".."');
@@ -94,7 +94,7 @@ export const postgresUrl: ValueType<string> = {
 /** The keys that wrap key material, one per line. The first key wraps; all keys unwrap. */
 export const masterKeys: ValueType<readonly MasterKey[]> = {
   name: 'master key',
-  expected: '32 bytes in base64 or hex; further lines are older keys that still open',
+  expected: '32 bytes in base64 or hex; further lines are older keys, which only unwrap',
   pattern: /./,
   read: parseMasterKeys,
 };

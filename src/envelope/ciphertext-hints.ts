@@ -67,7 +67,7 @@ function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string |
 }
 
 const charsetHint =
-  'the bytes of the ciphertext went through a character set, which destroyed some (U+FFFD): write them in hex or base64';
+  'the bytes of the ciphertext were decoded as text, which destroyed some of them (U+FFFD): write them in hex or base64';
 
 /** Returns a hint if the string, or the text that it encodes, is JSON; otherwise undefined. */
 function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
@@ -104,7 +104,7 @@ const printed: readonly (readonly [RegExp, string])[] = [
   [/^(?:0x[0-9A-Fa-f]{1,2},? ?)+$/, '"0x" before the bytes: write hex digits alone'],
   [/^(?:\\x[0-9A-Fa-f]{2})+$/, '"\\x" before the bytes: write hex digits alone'],
   [/^\\x[0-9A-Fa-f]+$/, '"\\x" before the hex digits: remove it'],
-  [/^[Xx]'[0-9A-Fa-f]*'$/, "X'…' of SQL: write hex digits alone"],
+  [/^[Xx]'[0-9A-Fa-f]*'$/, "SQL's X'…': write hex digits alone"],
   [/^b(['"]).*\1$/s, "printed as Python's b'…': decode the bytes to a string first"],
   [/^(["'`]).*\1$/s, 'the string is in quotes: it was serialised twice'],
   [/^\[?-?\d{1,3}(?:,\s*-?\d{1,3})+\]?$/, byteList],
@@ -115,7 +115,7 @@ const printed: readonly (readonly [RegExp, string])[] = [
   [/^data:[^,]*,/, 'a "data:" URL: send what follows its comma'],
   [/^(?:base64|hex):/i, 'the ciphertext begins with the name of its encoding: remove it'],
   [/^vault:v\d+:/, "a ciphertext of Vault's transit engine: use AES-256-CBC with your key and IV"],
-  [/^ENC\(.*\)$/s, 'ENC(…) of Jasypt: use AES-256-CBC with your key and IV'],
+  [/^ENC\(.*\)$/s, "Jasypt's ENC(…): use AES-256-CBC with your key and IV"],
   [/^\$[\w-]+\$/, 'the hash of a password, not a ciphertext'],
   [/%[0-9A-Fa-f]{2}/, 'percent-encoded: send the string without percent-encoding'],
   [/&(?:#\w+|amp|quot);/, 'escaped for HTML: send the string without HTML escapes'],

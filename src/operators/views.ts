@@ -245,8 +245,8 @@ export const views = {
           account: z.string(),
           environment: z.enum(environmentNames),
           requests: z.int(),
-          refusals: z.int().describe('With a `code` in the query: those with that code.'),
-          code: refusalCode.nullable().describe('The most frequent one.'),
+          refusals: z.int().describe('If the query has a `code`, only refusals with that code.'),
+          code: refusalCode.nullable().describe('The most frequent code.'),
           opened: z.int().describe('Envelopes that opened.'),
           unopened: z.int().describe('Envelopes that did not open, as `envelopes_total` counts them.'),
           unread: z

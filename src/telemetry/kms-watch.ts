@@ -17,7 +17,7 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
   let status: KeyringStatus | undefined;
   void new Gauge({
     name: 'envelope_sidecar_kms_healthy',
-    help: 'Whether the KMS reported within the last minute that it works: 1 or 0. Absent without a KMS.',
+    help: 'Whether the KMS reported within the last minute that it is healthy: 1 or 0. Absent if there is no KMS.',
     registers: [registry],
     collect() {
       this.remove();
@@ -40,10 +40,10 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
     if (!status.healthy) status = { healthy: false, keyId: before?.keyId ?? '' };
     const { healthy, keyId } = status;
     const worked = before?.healthy ?? true;
-    if (worked && !healthy) log.warn({ problem }, 'the KMS does not work: the configuration in force does not need it');
-    if (!worked && healthy) log.info({ key_id: keyId }, 'the KMS works again');
+    if (worked && !healthy) log.warn({ problem }, 'the KMS is unavailable: the current configuration does not need it');
+    if (!worked && healthy) log.info({ key_id: keyId }, 'the KMS is available again');
     if (worked && healthy && keyId !== (before?.keyId ?? keyId))
-      log.info({ key_id: keyId }, 'the KMS wraps with another key: run "master-key rewrap"');
+      log.info({ key_id: keyId }, 'the KMS now wraps with a different key: run "master-key rewrap"');
   };
   void look();
   const timer = setInterval(() => void look(), interval).unref();

@@ -104,14 +104,14 @@ export class Metrics {
     });
     this.#closedConnections = new SeriesCounter(registry, {
       name: 'envelope_sidecar_connections_closed_total',
-      help: 'Connections of clients that the sidecar closed for a reason of its own.',
+      help: 'Client connections that the sidecar closed, by reason.',
       labelNames: ['reason'],
     });
     // All reasons are exposed from startup on, because `increase()` needs a value from before the first closing.
     for (const reason of closingReasons) this.#closedConnections.at(reason);
     this.#unasked = new SeriesCounter(registry, {
       name: 'envelope_sidecar_upstream_unasked_total',
-      help: 'How often the upstream sent bytes that nobody asked for. Its connections are then not reused for a minute.',
+      help: 'How often the upstream sent unsolicited bytes. Its connections are then not reused for a minute.',
       labelNames: ['environment'],
     });
     this.#invalidKeys = new SeriesCounter(registry, {
@@ -126,7 +126,7 @@ export class Metrics {
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
-      help: 'Requests of accounts during a grace period, by credentials: current, which will still work after it; previous; or none, for plaintext. The last two will be refused then.',
+      help: 'Requests during a grace period, by credentials: current, for requests that will still work after it; previous, or none for plaintext, for requests that will then be refused.',
       labelNames: ['environment', 'credentials'],
     });
     this.#envelopes = envelopeCounts(registry);

@@ -152,7 +152,7 @@ function failsAlways(count: Pick<AccountCount, 'opened' | 'unopened' | 'unread'>
 export function recentTrafficMetrics(registry: Registry, recent: RecentTraffic): void {
   void new Gauge({
     name: 'envelope_sidecar_accounts_failing_ratio',
-    help: 'The share of accounts that sent envelopes in the last ten minutes and had none opened.',
+    help: 'Of the accounts that sent envelopes in the last ten minutes, the share from which no envelope could be opened.',
     labelNames: ['environment'],
     registers: [registry],
     collect() {

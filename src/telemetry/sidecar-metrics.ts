@@ -98,7 +98,7 @@ export function accountMetrics(registry: Registry, stats: () => AccountStats | u
   });
   const nextExpiry = new Gauge({
     name: 'envelope_sidecar_api_keys_next_expiry_timestamp_seconds',
-    help: 'When the next of the valid API keys expires. Absent if none does.',
+    help: 'The earliest time at which a valid API key expires. Absent if no key expires.',
     labelNames: ['environment', 'kind'],
     registers,
   });

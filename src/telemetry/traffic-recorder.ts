@@ -64,10 +64,7 @@ export class TrafficRecorder {
   unasked(environment: EnvironmentName, isNew: boolean): void {
     this.metrics.unasked(environment);
     if (isNew) {
-      this.#log.error(
-        { environment },
-        'the upstream sent bytes that nobody asked for: no connection is reused for 60 s',
-      );
+      this.#log.error({ environment }, 'the upstream sent unsolicited bytes: no connection is reused for 60 s');
     }
   }
 

@@ -106,7 +106,7 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
 test('events that were taken over from the previous version are reported, and announce no key', async () => {
   const older = { older: 1, ...event('x') };
   const begun = chained([change(key), older, older], key);
-  const takenOver = 'were taken over from the table "audit": nothing shows who wrote there';
+  const takenOver = 'were copied from the table "audit": nothing shows who wrote them';
   expect((await verify(begun)).warnings).toEqual([`events up to 3 ${takenOver}`]);
   const later = chained([event('y'), older, event('z')], key, begun);
   expect((await verify(later)).warnings).toEqual([`events up to 5 ${takenOver}`]);

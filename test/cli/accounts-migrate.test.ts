@@ -88,7 +88,7 @@ describeWithPostgres('accounts migrate', () => {
     });
     proxy.freeze();
     expect(await firstLine(proxy.url)).toMatchObject({
-      accounts_unknown: 'the database cannot be reached (no connection in time)',
+      accounts_unknown: 'the database cannot be reached (the connection timed out)',
     });
   });
 

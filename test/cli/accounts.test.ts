@@ -189,7 +189,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
     const stranger = 'keys revoke: account acme does not have this key';
     expect((await run(`keys revoke acme ${key}`)).stderr).toBe(`${stranger} (key_unknown)\n`);
     expect((await run(`keys revoke acme ${key.slice(0, -1)}-`)).stderr).toBe(
-      `${stranger}: mistyped, or not made by "keys issue" (key_unknown)\n`,
+      `${stranger}: it is mistyped, or was not created by "keys issue" (key_unknown)\n`,
     );
   });
 });

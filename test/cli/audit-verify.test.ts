@@ -351,7 +351,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     });
     expect(await run('audit verify')).toMatchObject({
       stdout: 'OK: 129 events, 0 signed\n',
-      stderr: 'warning: events up to 128 were taken over from the table "audit": nothing shows who wrote there\n',
+      stderr: 'warning: events up to 128 were copied from the table "audit": nothing shows who wrote them\n',
     });
     expect(JSON.parse((await exported()).at(-1) ?? '')).toMatchObject({
       action: 'trail_begun',

@@ -116,7 +116,7 @@ describe('check --online', () => {
     });
     const soon = await check(folder);
     expect(soon.code).toBe(1);
-    const lines = soon.stdout.match(/^failed {2}certificate .*valid until .* UTC, in less than 14 days$/gm);
+    const lines = soon.stdout.match(/^failed {2}certificate .*valid until .* UTC, less than 14 days from now$/gm);
     expect(lines?.map((line) => line.split(/ {2,}/)[1])).toEqual([
       'certificate of upstream test',
       'certificate listen.tls.cert',
@@ -126,7 +126,7 @@ describe('check --online', () => {
     const lineAt = async (now: number): Promise<string | undefined> =>
       /^.* certificate listen\.tls\.cert .*$/m.exec((await check(folder, () => now)).stdout)?.[0];
     expect(await lineAt(ends - 14 * day)).toMatch(/^ok .* valid until \S+ \S+ UTC$/);
-    expect(await lineAt(ends - 14 * day + 1)).toMatch(/^failed .* valid until .* in less than 14 days$/);
+    expect(await lineAt(ends - 14 * day + 1)).toMatch(/^failed .* valid until .*, less than 14 days from now$/);
     expect(await lineAt(ends - 1)).toMatch(/^failed .* valid until /);
     expect(await lineAt(ends)).toMatch(/^failed .* expired on /);
     expect(await check(folder, () => ends - 15 * day)).toMatchObject({ code: 0 });
@@ -178,10 +178,14 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
     const empty = await check(await folderFor(url));
     expect(empty.code).toBe(1);
-    expect(empty.stdout).toMatch(/^failed {2}store +schema is at 0, needs \d+: run accounts migrate$/m);
+    expect(empty.stdout).toMatch(
+      /^failed {2}store +the schema is at version 0, but version \d+ is needed: run "accounts migrate"$/m,
+    );
     const older = await postgres.createDatabase();
     await postgres.psql(older, `DELETE FROM envelope_sidecar.migrations WHERE name NOT LIKE '0001%'`);
-    expect((await check(await folderFor(older))).stdout).toMatch(/^failed {2}store +schema is at 1, needs \d+: run/m);
+    expect((await check(await folderFor(older))).stdout).toMatch(
+      /^failed {2}store +the schema is at version 1, but version \d+ is needed: run/m,
+    );
   });
 
   test("names the rights that the user lacks, including those to change accounts if the operators' API is enabled", async () => {

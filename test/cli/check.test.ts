@@ -51,7 +51,7 @@ describe('a valid configuration', () => {
     const accounts = `${acmeWith(encryption)}  - id: globex\n    name: Globex\n${encryption}`;
     expect(await outcome({ accounts })).toEqual([
       '0',
-      'accounts.yaml:2:3  accounts  warning: 2 accounts have credentials in the clear: set accounts.masterKey, then run "accounts rekey --new-master-key-file FILE" with its file',
+      'accounts.yaml:2:3  accounts  warning: 2 accounts have credentials in the clear: set accounts.masterKey, then run "accounts rekey --new-master-key-file FILE" with the file of the master key',
       'accounts.yaml:7:47  accounts[1].encryption.test.key  warning: the same key as accounts[0].encryption.test.key',
       'OK',
     ]);
@@ -65,7 +65,7 @@ const upstreamForms = 'http://host:port, https://host:port or unix:/path.sock, w
 const date = 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z';
 const durationRange = 'a duration such as 250ms, 30s, 5m, 12h or 7d, from 1ms to 24d';
 const pathForm =
-  '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers all below';
+  '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers everything below';
 
 describe('an invalid configuration', () => {
   test.each<[string, Files, string[]]>([
@@ -149,7 +149,7 @@ d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
       },
       [
         'sidecar.yaml:4:1  operators.tls  missing: keys and credentials would leave this machine in the clear',
-        'sidecar.yaml:7:11  operators.hosts[0]  expected a host name without port, such as api.pay.example',
+        'sidecar.yaml:7:11  operators.hosts[0]  expected a host name without a port, such as api.pay.example',
         'sidecar.yaml:8:12  operators.console  expected true or false',
         'sidecar.yaml:10:5  operators.tokens  cannot be combined with "token": remove one of them',
         'sidecar.yaml:10:26  operators.tokens[0].role  expected one of viewer, operator, admin, core',
@@ -251,7 +251,7 @@ accounts: { file: accounts.yaml }
       [
         `sidecar.yaml:3:43  environments.test.upstream  expected ${upstreamForms}`,
         'sidecar.yaml:4:22  environments.live.hosts[1]  the same host as environments.test.hosts[0]',
-        'sidecar.yaml:4:37  environments.live.hosts[2]  expected a host name without port, such as api.pay.example',
+        'sidecar.yaml:4:37  environments.live.hosts[2]  expected a host name without a port, such as api.pay.example',
         'sidecar.yaml:4:79  environments.live.upstream.ca  cannot read the file: it does not exist',
         'sidecar.yaml:4:89  environments.live.upstream.crt  unknown member "crt": did you mean "cert"?',
       ],
@@ -263,8 +263,8 @@ accounts: { file: accounts.yaml }
           'listen: {}\naccounts: { file: accounts.yaml }\nenvironments:\n  test: { upstream: "http://a" }\n  live: { upstream: "http://b" }\n',
       },
       [
-        'sidecar.yaml:4:3  environments.test.hosts  missing: with two environments, the host selects one',
-        'sidecar.yaml:5:3  environments.live.hosts  missing: with two environments, the host selects one',
+        'sidecar.yaml:4:3  environments.test.hosts  missing: with two environments, the host selects the environment',
+        'sidecar.yaml:5:3  environments.live.hosts  missing: with two environments, the host selects the environment',
       ],
     ],
     [
@@ -275,7 +275,7 @@ accounts: { file: accounts.yaml }
     [
       'one port for two listeners',
       { sidecar: minimal.replace('{}', '{ host: 127.0.0.1, port: 9090 }') },
-      ['sidecar.yaml:1:1  admin.port  the same port as listen.port: expected another'],
+      ['sidecar.yaml:1:1  admin.port  the same port as listen.port: expected a different port'],
     ],
     [
       'routes that overlap or contradict themselves',

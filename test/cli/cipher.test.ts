@@ -59,8 +59,8 @@ describe('open', () => {
 
   test.each([
     ['{"amount":1}', 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}'],
-    ['{"data":1}', 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members'],
-    ['{"data":"00"', 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members'],
+    ['{"data":1}', 'stdin is not an envelope: expected {"data":"<ciphertext>"} without other members'],
+    ['{"data":"00"', 'stdin is not an envelope: expected {"data":"<ciphertext>"} without other members'],
     ['abc', 'cannot decrypt: odd number of hex digits'],
     ['{"data":"abc"}', 'cannot decrypt: odd number of hex digits'],
     ['', 'cannot decrypt: the string is empty: your encryption failed'],
@@ -70,11 +70,11 @@ describe('open', () => {
     ],
     [
       openssl(key, iv, Buffer.alloc(16), '-nopad').toString('hex'),
-      'the padding is wrong: the key differs, or the ciphertext is damaged or not padded with PKCS#7',
+      'the padding is invalid: the key is wrong, or the ciphertext is damaged or not padded with PKCS#7',
     ],
     [
       openssl(key, iv, Buffer.from('hello')).toString('hex'),
-      'decrypted, but the plaintext is not JSON: the IV differs, or the sealed text was not JSON',
+      'decrypted, but the plaintext is not JSON: the IV is wrong, or the sealed text was not JSON',
     ],
   ])('explains what is wrong with %j', async (input, message) => {
     expect(await openText(input)).toEqual({ code: 1, stdout: '', stderr: `open: ${message}\n` });

@@ -115,7 +115,7 @@ describe('drain', () => {
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
     expect(await command.ended()).toEqual({ code: 1, signal: null });
     expect(command.stderr).toBe(
-      `drain: no sidecar at 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port} (if "admin" has changed since the sidecar started, restart it, or restore the address)\n`,
+      `drain: no sidecar at 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port} (if "admin" has changed since the sidecar started, restart the sidecar, or restore the address)\n`,
     );
   });
 

@@ -155,7 +155,7 @@ describeOnEachStore('with a KMS', (newStore) => {
       ) as string,
     });
     expect((await run('check')).stdout).toMatch(
-      /kms {2}warning: stored credentials were not opened: only "check --online" asks the KMS\nOK\n$/,
+      /kms {2}warning: stored credentials were not tested, because only "check --online" calls the KMS\nOK\n$/,
     );
     expect(await run('check --online')).toMatchObject({
       code: 1,

@@ -125,7 +125,7 @@ describeWithPostgres('a reload that names', () => {
     await postgres.psql(next, 'ALTER SCHEMA envelope_sidecar RENAME TO away');
     folder.replace({ url: next });
     await sidecar.untilEntries(refusal);
-    expect(reasons(sidecar)).toEqual([expect.stringContaining('schema is at 0, needs ')]);
+    expect(reasons(sidecar)).toEqual([expect.stringContaining('the schema is at version 0, but version ')]);
     expect(await charge()).toBe(200);
     await postgres.psql(next, "INSERT INTO away.accounts VALUES ('globex', 'Globex', true)");
     await postgres.psql(next, 'ALTER SCHEMA away RENAME TO envelope_sidecar');

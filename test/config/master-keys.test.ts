@@ -55,7 +55,7 @@ describe.each([
     const member = `accounts.${below}masterKey`;
     const same = `3:${column + '{ test: { file: one }, live: '.length}  ${member}.live  the same key as in "test": each environment needs its own`;
     expect(load1('{ test: { file: one }, live: { file: both } }')).toEqual([same]);
-    const expected = 'expected 32 bytes in base64 or hex; further lines are older keys that still open';
+    const expected = 'expected 32 bytes in base64 or hex; further lines are older keys, which only unwrap';
     expect(load1('{ test: 5ecret }')).toEqual([`3:${column + '{ test: '.length}  ${member}.test  ${expected}`]);
     expect(load1('{ file: none }')).toEqual([`3:${column}  ${member}  cannot read the file: it does not exist`]);
     expect(load1('{ prod: 5ecret }')).toEqual([expect.stringContaining(`${member}.prod`)]);

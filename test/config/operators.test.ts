@@ -116,7 +116,9 @@ describe('the operators’ API', () => {
     ['admin', 'port: 9090'],
   ])('may not have the port of %s', (other, port) => {
     expect(outcome(`operators: { ${port}, token: ${token} }\n`)).toEqual([
-      expect.stringMatching(new RegExp(` {2}operators\\.port {2}the same port as ${other}\\.port: expected another$`)),
+      expect.stringMatching(
+        new RegExp(` {2}operators\\.port {2}the same port as ${other}\\.port: expected a different port$`),
+      ),
     ]);
     expect(outcome(`operators: { ${port} }\n`)).not.toBeInstanceOf(Array);
   });
@@ -166,7 +168,7 @@ describe('the master key', () => {
   });
 
   test('is refused if it is invalid, without being repeated', () => {
-    const expected = 'expected 32 bytes in base64 or hex; further lines are older keys that still open';
+    const expected = 'expected 32 bytes in base64 or hex; further lines are older keys, which only unwrap';
     expect(store(withKey('5ecret'))).toEqual([`accounts.masterKey  ${expected}`]);
     expect(store(minimal, { SIDECAR_MASTER_KEY: '5ecret' })).toEqual([
       `accounts.masterKey  in the environment variable SIDECAR_MASTER_KEY: ${expected}`,
@@ -215,7 +217,7 @@ describe('wrapped credentials of the accounts file', () => {
     const other = { SIDECAR_MASTER_KEY: Buffer.alloc(32, 8).toString('base64') };
     expect(outcome('', { env: other, accounts: file(...right) })).toEqual([
       expect.stringMatching(
-        /test\.key {2}does not open, nor does any other sealed value: expected another master key$/,
+        /test\.key {2}does not open, nor does any other sealed value: expected a different master key$/,
       ),
     ]);
   });

@@ -59,8 +59,8 @@ describe('accounts in PostgreSQL', () => {
     ],
     [
       `{ postgres: { url: "${url}" } }`,
-      '3:13  accounts.postgres.masterKey  missing: expected 32 bytes in base64 or hex; further lines are older keys ' +
-        'that still open; or the environment variable SIDECAR_MASTER_KEY',
+      '3:13  accounts.postgres.masterKey  missing: expected 32 bytes in base64 or hex; further lines are older keys, ' +
+        'which only unwrap; or the environment variable SIDECAR_MASTER_KEY',
     ],
     [
       `{ postgres: { masterKey: "${masterKey}" } }`,

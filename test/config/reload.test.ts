@@ -367,7 +367,7 @@ describe('changes that no watch reports are seen within 30 seconds:', () => {
     wait();
     await followed.until(hasKeys(1));
     const msg =
-      'a folder was replaced, which its watcher did not report: this was noticed late, and the folder is watched again';
+      'a folder was replaced and its watcher did not report it: the change was noticed late, and the folder is watched again';
     const warning = { level: 'warn', msg, folder: parent.file('current') };
     expect(followed.log).toEqual([expect.objectContaining(warning)]);
     parent.write({ 'current/accounts.yaml': accountsFile() });

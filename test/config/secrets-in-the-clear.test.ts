@@ -8,7 +8,7 @@ import { keys } from '../support/sidecar.ts';
 
 const masterKey = Buffer.alloc(32, 7).toString('base64');
 const inTheClear =
-  /accounts\.yaml:1:\d+ {2}accounts {2}warning: 1 account has credentials in the clear: set accounts\.masterKey, then run "accounts rekey --new-master-key-file FILE" with its file/;
+  /accounts\.yaml:1:\d+ {2}accounts {2}warning: 1 account has credentials in the clear: set accounts\.masterKey, then run "accounts rekey --new-master-key-file FILE" with the file of the master key/;
 
 function folderWith(account: object, accounts: object = {}, more: object = {}): Folder {
   return new Folder({
@@ -37,7 +37,7 @@ test('check and serve warn of credentials in the clear, until a master key has s
     }),
   });
   expect((await check(folder)).stdout).toMatch(
-    /warning: 1 account has credentials in the clear: run "accounts rekey --new-master-key-file FILE" with its file\nOK\n$/,
+    /warning: 1 account has credentials in the clear: run "accounts rekey --new-master-key-file FILE" with the file of the master key\nOK\n$/,
   );
   const config = ['--config', folder.file('sidecar.yaml')];
   const rekeyed = await runCommand([

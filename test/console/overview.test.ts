@@ -43,7 +43,7 @@ describeWithChromium('the overview in the console', () => {
     await graces.getByRole('cell', { name: 'Plain requests are accepted too.' }).waitFor();
     await graces.getByText('Use is not recorded').waitFor();
     await page
-      .getByRole('region', { name: 'Who is refused most, last ten minutes' })
+      .getByRole('region', { name: 'Most refused accounts, last ten minutes' })
       .getByRole('link', { name: 'acme' })
       .first()
       .waitFor();
@@ -118,7 +118,7 @@ describeWithChromium('the overview in the console', () => {
     await page.getByRole('button', { name: 'Live' }).click();
     await legend.getByText('refused 0').waitFor();
     await page.getByRole('button', { name: 'Test' }).click();
-    const refused = page.getByRole('region', { name: 'Who is refused most, last ten minutes' });
+    const refused = page.getByRole('region', { name: 'Most refused accounts, last ten minutes' });
     await refused.getByRole('link', { name: 'acme' }).waitFor();
     await page.getByRole('button', { name: /^invalid_api_key/ }).click();
     await refused.getByText('Nobody was refused in the last ten minutes.').waitFor();

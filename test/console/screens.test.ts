@@ -50,7 +50,7 @@ const accounts = {
 
 /** Each screen of an operator, with the text that shows that it is complete. */
 const screens: readonly (readonly [place: string, shown: RegExp])[] = [
-  ['overview', /Who is refused most/],
+  ['overview', /Most refused accounts/],
   ['accounts', /Acme Stores/],
   [`accounts/${long.id}/keys`, /Due/],
   [`accounts/${long.id}/keys?key=${'p'.repeat(64)}`, /This key is valid in Live/],

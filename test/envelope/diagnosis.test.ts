@@ -11,7 +11,7 @@ describe('the diagnosis names', () => {
     const hexKey = '00112233445566778899aabbccddeeff';
     const options = { algorithm: 'aes-128-cbc', usedKey: Buffer.from(hexKey, 'hex'), usedIv: random };
     expect(diagnose(encrypt(json, options), hexKey, random.toString('hex'))).toContain(
-      'the key was decoded from hex, so that AES-128 was used',
+      'the key was decoded from hex, so AES-128 was used',
     );
     const decodedIv = { usedKey: Buffer.from(hexKey), usedIv: random };
     expect(diagnose(encrypt(json, decodedIv), hexKey, random.toString('hex'))).toContain('the IV was decoded from hex');

@@ -257,7 +257,7 @@ const others: readonly Slip<Buffer>[] = [
     'NUL padding of a text',
     encrypt(php('amount=1000', 16), {}, false),
     ['padding', 'plaintext'],
-    /"amount=1000" comes out, with NULs/,
+    /"amount=1000", is followed by NULs/,
   ],
   ['cut at a block', good.subarray(0, 32), ['padding', 'form'], /no PKCS#7 padding.*cut/],
   ['cut within a block', good.subarray(0, 40), ['form'], /not a multiple of 16 bytes: perhaps it was cut/],

@@ -46,7 +46,7 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
   [
     'a key decoded from base64',
     encrypt(json, { algorithm: 'aes-192-cbc', usedKey: Buffer.from(key, 'base64') }),
-    'the key was decoded from base64, so that AES-192 was used',
+    'the key was decoded from base64, so AES-192 was used',
   ],
   ['an IV decoded from base64', encrypt(json, { usedIv: Buffer.from(iv, 'base64') }), 'the IV was decoded from base64'],
   [
@@ -76,7 +76,7 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
     encrypt(json, { algorithm: 'aes-128-cbc', usedKey: Buffer.from(key.slice(0, 16)) }),
     'AES-128 was used with the first 16 characters',
   ],
-  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'only the first 16 bytes are not text; then comes'],
+  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'only the first 16 bytes are not text; the rest is'],
   ['text', encrypt('amount=1'), 'not JSON at byte 0, it looks like a form'],
   ['a key that is another', encrypt(json, { usedKey: Buffer.alloc(32, 'k') }), 'produce JSON'],
 ];

@@ -37,14 +37,14 @@ test('the KMS is checked every minute, and each change is logged once, whatever 
   const healthy = (value: number): string => `envelope_sidecar_kms_healthy ${value}`;
   const key = (state: string): string =>
     `envelope_sidecar_master_keys{environment="test",provider="kms",state="${state}"} 1`;
-  const broken = 'the KMS does not work: the configuration in force does not need it';
+  const broken = 'the KMS is unavailable: the current configuration does not need it';
 
   expect(await next(well('1'))).toEqual([[], healthy(1), key('current')]);
   // A bug must not end the process, and its message must not get into the log.
   expect(await next(failing(new TypeError('secret')))).toEqual([[[broken, 'TypeError']], healthy(0), key('current')]);
   expect(await next(failing(new AccountsError('kms_unavailable', 'gone')))).toEqual([[], healthy(0), key('current')]);
-  expect(await next(well('1'))).toEqual([[['the KMS works again', '1']], healthy(1), key('current')]);
-  const rotated = 'the KMS wraps with another key: run "master-key rewrap"';
+  expect(await next(well('1'))).toEqual([[['the KMS is available again', '1']], healthy(1), key('current')]);
+  const rotated = 'the KMS now wraps with a different key: run "master-key rewrap"';
   expect(await next(well('2'))).toEqual([[[rotated, '2']], healthy(1), key('rewrap_due')]);
   expect(await next(failing(new AccountsError('kms_refused', 'no')))).toEqual([
     [[broken, 'no']],

@@ -32,7 +32,7 @@ async function unasked(sidecar: TestSidecar): Promise<number> {
   );
 }
 
-const warning = 'the upstream sent bytes that nobody asked for: no connection is reused for 60 s';
+const warning = 'the upstream sent unsolicited bytes: no connection is reused for 60 s';
 const warnings = ({ log }: TestSidecar): unknown[] => log.filter(({ msg }) => msg === warning);
 
 describe('a response with the id of an earlier request of its connection', () => {

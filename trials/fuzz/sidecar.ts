@@ -79,7 +79,7 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
       // database late. The sidecar is not to blame for either.
       const isLate = line.includes('"code":"store_unavailable"');
       // The fuzzer's upstream sends bytes that nobody requested.
-      const isUnasked = line.includes('bytes that nobody asked for');
+      const isUnasked = line.includes('sent unsolicited bytes');
       if (!isLate && !isUnasked && !line.endsWith('"msg":"request"}\n') && /^\{"level":"(?:error|fatal)"/.test(line))
         faults.push(line);
       done();

@@ -98,7 +98,7 @@ export class Contents {
   }
 }
 
-const entangled = 'cannot be changed without changing more than was asked for: write out its aliases (*name) first';
+const entangled = 'cannot be changed without also changing other values: write out its aliases (*name) first';
 
 /** The accounts after a change. Changed accounts keep their places, and new accounts are added at the end. */
 function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {

@@ -129,7 +129,7 @@ class AccountsReader {
     if (first?.error?.code === 'master_key_missing') {
       this.#file.report(first.path, 'sealed: set accounts.masterKey to the master key');
     } else if (first !== undefined && failed.length > 1 && failed.length === this.#wrapped.length) {
-      this.#file.report(first.path, 'does not open, nor does any other sealed value: expected another master key');
+      this.#file.report(first.path, 'does not open, nor does any other sealed value: expected a different master key');
     } else {
       const isWarning = failures === 'warning' && failed.length < this.#wrapped.length;
       for (const { path } of failed) {

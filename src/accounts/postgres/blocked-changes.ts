@@ -22,7 +22,8 @@ export class BlockedChanges {
     const until = performance.now() + patience;
     const hasTime = (): boolean => performance.now() < until;
     const made = (this.#latest.get(line) ?? Promise.resolve()).then(() => {
-      if (!hasTime()) throw new AccountsError('store_locked', 'others are changing the account: try again');
+      if (!hasTime())
+        throw new AccountsError('store_locked', 'other changes to the account are in progress: try again');
       return change(hasTime);
     });
     const end = Promise.allSettled([made]);

@@ -60,7 +60,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
 
 /** The error for a change that conflicted with another change on every attempt. */
 export function contended(cause: unknown): AccountsError {
-  return new AccountsError('store_locked', 'others keep changing the accounts: try again', cause);
+  return new AccountsError('store_locked', 'other transactions keep changing the accounts: try again', cause);
 }
 
 /** Converts the failure of a statement to an error for the caller. */
@@ -85,7 +85,7 @@ export function accountsError(error: unknown): AccountsError {
 
 /** The meanings of driver errors without a code. The driver's own messages must not be shown to clients. */
 const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] = [
-  [/timeout/i, 'no connection in time'],
+  [/timeout/i, 'the connection timed out'],
   [/SASL|password/i, 'the password is missing or was rejected'],
 ];
 

@@ -60,7 +60,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
   try {
     const schema = await readSchema(pool);
     if (schema.at < schema.needed) {
-      const message = `schema is at ${schema.at}, needs ${schema.needed}: run accounts migrate`;
+      const message = `the schema is at version ${schema.at}, but version ${schema.needed} is needed: run "accounts migrate"`;
       throw new AccountsError('store_invalid', message);
     }
     const { missing, isUnlimited, obstacle } = await readRights(pool, hasOperators);

@@ -45,17 +45,17 @@ function hintForSoleData(plaintext: Buffer): string | undefined {
   if (ciphertext !== undefined && isWholeBlocks(ciphertext)) {
     return 'the plaintext looks like an envelope itself: it was sealed twice; seal it once';
   }
-  return 'the plaintext is an object with only "data", which the API gets unchanged: encrypt just what is in it, unless "data" is intended';
+  return 'the plaintext is an object with only "data", which the API gets unchanged: encrypt only its value, unless "data" is intended';
 }
 
 function hintForPadding(plaintext: Buffer): string | undefined {
   if (!paddings.has(plaintext.at(-1) ?? 0) || !isWholeBlocks(plaintext)) return undefined;
   const padding = findPadding(plaintext, isJson);
   if (padding?.name === '')
-    return 'the white space after the JSON is PKCS#7 padding: the plaintext was padded twice; remove your padding, because the library adds its own';
+    return 'the white space after the JSON is PKCS#7 padding: the plaintext was padded twice; remove your padding, because your library adds its own';
   const spaces = plaintext.length - plaintext.toString('latin1').trimEnd().length;
   return spaces > 1 && plaintext.at(-1) === 0x20
-    ? 'spaces after the JSON fill the last block: the plaintext was padded twice; remove your padding, because the library adds its own'
+    ? 'spaces after the JSON fill the last block: the plaintext was padded twice; remove your padding, because your library adds its own'
     : undefined;
 }
 

@@ -23,10 +23,10 @@ export function keysFor(key: string, iv: string): readonly Candidate[] {
   const mistakes: readonly Mistake[] = [
     ['', bytes],
     [
-      'the key was decoded from base64, so that AES-192 was used: pass its 32 characters as bytes',
+      'the key was decoded from base64, so AES-192 was used: pass its 32 characters as bytes',
       decoded?.length === 24 ? decoded : undefined,
     ],
-    ['the key was decoded from hex, so that AES-128 was used: pass its 32 characters as bytes', fromHex],
+    ['the key was decoded from hex, so AES-128 was used: pass its 32 characters as bytes', fromHex],
     [`the key was decoded from base64 and padded with NULs, as PHP does: ${asText}`, filled(fromBase64)],
     [`the key was decoded from hex and padded with NULs, as PHP does: ${asText}`, filled(fromHex)],
     // hex2bin() returns false for a string that is not hex, and openssl_encrypt() treats false as an empty string.

@@ -71,11 +71,11 @@ function ivUnder(blocks: Buffer, ivs: readonly Candidate[]): { name: string; pad
   const padding = paddingOfJson(blocks, found.bytes) ?? '';
   if (found.name === '') return { name: '', padding };
   if (others.some(({ name }) => name !== found.name))
-    return { name: 'another IV was used: pass the first 16 characters of yours as bytes', padding };
+    return { name: 'a different IV was used: pass the first 16 characters of yours as bytes', padding };
   // For a single block, ECB and CBC with an IV of zeros give the same result.
   const isEcbToo = blocks.length === blockLength && found.bytes.every((byte) => byte === 0);
   return {
-    name: isEcbToo ? 'no IV or one of zeros was used: use CBC with the one you were given' : found.name,
+    name: isEcbToo ? 'no IV or an all-zero IV was used: use CBC with the IV you were given' : found.name,
     padding,
   };
 }

@@ -23,9 +23,10 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
     return 'the plaintext is not UTF-8 but Latin-1, or another character set of single bytes: encode it as UTF-8';
   }
   const again = findPadding(plaintext, isJson);
-  if (again?.name === '') return 'the plaintext is padded twice: the library adds padding itself';
+  if (again?.name === '')
+    return 'the plaintext is padded twice: remove your padding, because your library adds its own';
   if (again !== undefined && again.content.length < plaintext.length) {
-    return 'the JSON is followed by other padding, before that of the library: remove it';
+    return 'other padding comes between the JSON and the padding that your library adds: remove it';
   }
   const before = jsonStartsAt(plaintext);
   if (before !== undefined) return `${before} bytes precede the JSON: encrypt only the JSON`;
@@ -79,25 +80,25 @@ export function whatComesOut(padded: Buffer): string {
   const end = textEndsAt(plaintext);
   if (end === plaintext.length) {
     if (padding > 0) return notJson(plaintext);
-    return `text comes out, ${quote(plaintext)}, but no PKCS#7 padding after it: was it not padded, or was it cut?`;
+    return `the decrypted text, ${quote(plaintext)}, has no PKCS#7 padding: was it not padded, or was the ciphertext cut off?`;
   }
   if (end > 3 && plaintext.length - end > 1 && plaintext.subarray(end).every((byte) => byte === 0)) {
-    return `${quote(plaintext.subarray(0, end))} comes out, followed by NULs: that is neither JSON nor PKCS#7 padding`;
+    return `the decrypted text, ${quote(plaintext.subarray(0, end))}, is followed by NULs, which are neither JSON nor PKCS#7 padding`;
   }
   if (end >= blockLength) {
-    return `${quote(plaintext)} comes out, but from byte ${end} on it is not UTF-8 text${padding === 0 ? ', and there is no PKCS#7 padding' : ''}`;
+    return `the decrypted bytes, ${quote(plaintext)}, are not UTF-8 text from byte ${end} on${padding === 0 ? ', and have no PKCS#7 padding' : ''}`;
   }
   const rest = plaintext.subarray(blockLength);
   if (isEndOfText(rest, padding)) {
     const first = plaintext.subarray(0, blockLength);
     if (readableIn(first) <= readableByChance || first.some(isControl))
-      return `only the first 16 bytes are not text; then comes ${quote(rest)}: was another IV used, or do 16 bytes precede the text?`;
+      return `only the first 16 bytes are not text; the rest is ${quote(rest)}: was a different IV used, or do 16 bytes precede the text?`;
   }
   if (padding === blockLength && plaintext.length === blockLength) {
-    return `no text comes out before the padding, ${quote(plaintext)}: was another IV used, or was something other than text encrypted?`;
+    return `the decrypted bytes before the padding, ${quote(plaintext)}, are not text: was a different IV used, or was something other than text encrypted?`;
   }
   if (padding > 2 || isMostlyReadable(plaintext)) {
-    return `what comes out is not UTF-8 text from byte ${end} on: ${quote(plaintext)}; did you encrypt JSON in UTF-8?`;
+    return `the decrypted bytes are not UTF-8 text from byte ${end} on: ${quote(plaintext)}; did you encrypt JSON in UTF-8?`;
   }
   return noJson;
 }
@@ -163,7 +164,7 @@ function notJson(plaintext: Buffer): string {
   const format = formats.find(([form]) => form.test(text))?.[1];
   const what =
     guessEncoding(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
-  const hint = `what comes out is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
+  const hint = `the decrypted text is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
   // A wrong IV may differ from the right one in only one character. The result may then be text, but not the text that was encrypted.
   const mayBeIv = what === undefined && at < blockLength && plaintext.length > blockLength;
   return mayBeIv ? `${hint}; if you encrypted something else, compare the IV` : hint;

@@ -148,7 +148,7 @@ describeWithPostgres('migrations', () => {
       INSERT INTO api_keys (key_id, account_id, prefix, hash, created_at)
       VALUES ('k', 'acme', 'sk_test_', '\\x${sha256Hex(keyNamed('acme'))}', now())`;
     await postgres.psql(url, `SET search_path TO envelope_sidecar; ${insert}`);
-    const message = `schema is at ${all.length - 1}, needs ${all.length}: run accounts migrate`;
+    const message = `the schema is at version ${all.length - 1}, but version ${all.length} is needed: run "accounts migrate"`;
     await expect(inspect(url, 1)).rejects.toThrow(message);
     expect(await migrate(url, () => {})).toEqual([last]);
     const { directory } = await openDirectory(url);

@@ -27,7 +27,9 @@ describeWithPostgres('a sidecar that starts is not ready', () => {
     const url = await emptyDatabase();
     const sidecar = await start(url);
     expect(await isReady(sidecar)).toBe(false);
-    expect(reasons(sidecar)).toEqual([expect.stringMatching(/^schema is at 0, needs [1-9]\d*: run accounts migrate$/)]);
+    expect(reasons(sidecar)).toEqual([
+      expect.stringMatching(/^the schema is at version 0, but version [1-9]\d* is needed: run "accounts migrate"$/),
+    ]);
     await migrate(url, () => {});
     await eventually('the sidecar is ready', () => isReady(sidecar), patience);
   });
@@ -39,7 +41,9 @@ describeWithPostgres('a sidecar that starts is not ready', () => {
     await postgres.psql(url, `DELETE FROM envelope_sidecar.migrations WHERE ${latest}`);
     const sidecar = await start(url);
     expect(await isReady(sidecar)).toBe(false);
-    expect(reasons(sidecar)).toEqual([expect.stringMatching(/^schema is at ([1-9]\d*), needs (?!\1)\d+: run /)]);
+    expect(reasons(sidecar)).toEqual([
+      expect.stringMatching(/^the schema is at version ([1-9]\d*), but version (?!\1 )\d+ is needed: run /),
+    ]);
     await postgres.psql(url, 'INSERT INTO envelope_sidecar.migrations SELECT * FROM kept');
     await eventually('the sidecar is ready', () => isReady(sidecar), patience);
   });
