@@ -65,7 +65,7 @@ export const cryptography = {
     name: 'SHA-256',
     bits: 256,
     purpose:
-      "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail, changes of files, stores that were refused",
+      "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail, changes to files, refused stores",
     files: [
       'src/cryptography.ts',
       'src/accounts/key-maker.ts',
@@ -87,7 +87,7 @@ export const cryptography = {
     files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts', 'src/audit/verify.ts'],
     standard: 'RFC 8032, FIPS 186-5',
     fips: approved,
-    quantum: 'broken by Shor; then only anchors kept elsewhere prove that a trail is old',
+    quantum: "broken by Shor's algorithm; after that, only anchors kept elsewhere prove that a trail is old",
   },
 } as const satisfies Record<string, Use>;
 

@@ -28,7 +28,7 @@ export const texts = {
   notInForce: 'Stored, but not in force yet: this sidecar has not loaded the change.',
   readOnly:
     'This sidecar cannot write the accounts file. You can view accounts, keys and encryption here, but not change them: make changes at the source of the file.',
-  unreachable: 'The sidecar cannot be reached. This page may be out of date, and keeps trying.',
+  unreachable: 'The sidecar cannot be reached. This page may be out of date. It keeps trying to reconnect.',
   unreachableShort: 'The sidecar cannot be reached. Try again.',
   loading: 'Loading…',
   nothing: '—',

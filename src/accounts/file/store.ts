@@ -99,7 +99,10 @@ export class FileStore implements Store {
       const { result, ...decision } = decide(new Map(existing.map((account) => [account.id, account])));
       const isFull = (): boolean => countKeys(read.accounts) >= maxKeysInFile;
       if (ofAccount && countKeys(decision.accounts) > countKeys(existing) && isFull())
-        throw new AccountsError('too_many_keys', `the accounts file has ${maxKeysInFile} keys: ask an operator`);
+        throw new AccountsError(
+          'too_many_keys',
+          `the accounts file has ${maxKeysInFile} keys, the maximum for tokens of accounts: ask an operator`,
+        );
       const kept =
         idempotencyKey === undefined || decision.receipt === undefined
           ? undefined

@@ -47,7 +47,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts',
     operation: 'add_account',
-    summary: 'Add an account, active and without keys',
+    summary: 'Add an active account without keys',
     role: 'operator',
     input: z.strictObject({
       id: textValue(identifier).describe('The permanent id of the account.'),
