@@ -33,7 +33,7 @@ export const refusals = {
     status: 401,
     title: 'API key malformed',
     detail:
-      'The Authorization header must be "Bearer" and an API key that begins with pk_test_, pk_live_, sk_test_ or sk_live_.',
+      'The Authorization header must be "Bearer" followed by an API key that begins with pk_test_, pk_live_, sk_test_ or sk_live_.',
   },
   invalid_api_key: {
     status: 401,
@@ -60,7 +60,7 @@ export const refusals = {
   method_not_allowed: {
     status: 405,
     title: 'Method not allowed',
-    detail: 'The endpoint does not support this method. The Allow header lists those it supports.',
+    detail: 'The endpoint does not support this method. The Allow header lists the methods that it supports.',
     sealed: true,
   },
   envelope_required: {
@@ -81,7 +81,7 @@ export const refusals = {
   encryption_not_supported: {
     status: 400,
     title: 'Encryption not supported',
-    detail: 'This endpoint does not take envelopes. Send plain JSON.',
+    detail: 'This endpoint does not accept envelopes. Send plain JSON.',
   },
   unsupported_content_encoding: {
     status: 415,
@@ -92,7 +92,7 @@ export const refusals = {
   body_too_large: {
     status: 413,
     title: 'Body too large',
-    detail: 'The body of the request is larger than this endpoint takes.',
+    detail: 'The body of the request is larger than this endpoint accepts.',
     sealed: true,
     closes: true,
   },
@@ -129,7 +129,7 @@ export const refusals = {
   headers_too_large: {
     status: 431,
     title: 'Headers too large',
-    detail: 'The head of the request is larger than this endpoint takes.',
+    detail: 'The head of the request is larger than this endpoint accepts.',
     closes: true,
   },
   too_many_attempts: {
@@ -153,7 +153,7 @@ export const refusals = {
   upstream_unavailable: {
     status: 502,
     title: 'Upstream unavailable',
-    detail: 'The payment core did not give a usable response. Whether it acted on the request is not known.',
+    detail: 'The payment core did not return a usable response. Whether it acted on the request is not known.',
     sealed: true,
     forwarded: 'maybe',
   },

@@ -126,7 +126,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
       warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
     if (keys.length > 0 && signedByOthers > 0)
       warnings.push(
-        `events up to ${signedByOthers} are signed by a key that was not given: give it too, or compare event ${signedByOthers} with an anchor`,
+        `events up to ${signedByOthers} are signed by a key that was not given: give that key, too, or compare event ${signedByOthers} with an anchor`,
       );
     // `accounts migrate` cannot tell who wrote a row of the old table.
     if (takenOver > 0)

@@ -130,8 +130,8 @@ export function sidecarSchema(values: Values) {
     documentation: value(pageUrl)
       .optional()
       .describe(
-        'Address at which you publish docs/errors.md, for the `type` of a problem: `<documentation>#<code>`. Problems of the ' +
-          "operators' API link to `accounts` next to it. Default: the `type` is `about:blank`.",
+        'URL at which you publish docs/errors.md. The `type` of a problem is then `<documentation>#<code>`. Problems from the ' +
+          "operators' API link to the page `accounts` in the same folder. Default: the `type` is `about:blank`.",
       ),
     log: z
       .strictObject({
@@ -142,7 +142,7 @@ export function sidecarSchema(values: Values) {
           .prefault('truncated')
           .describe(
             "The client's address on access lines: `none`, its network (`truncated`: a /24 of IPv4, a /48 of IPv6), or " +
-              '`full`. Behind proxies, it needs `trustedProxies`.',
+              '`full`. Behind proxies, also set `trustedProxies`.',
           ),
       })
       .prefault({})

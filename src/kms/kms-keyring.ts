@@ -18,7 +18,7 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
       if (plaintext.length !== masterKeyLength)
         throw wrong(`opened ${plaintext.length} bytes: a master key has ${masterKeyLength}`);
       const opened = createMasterKey(createSecretKey(plaintext));
-      if (opened.kcv !== key.kcv) throw wrong(`opened another key, KCV ${opened.kcv} instead of ${key.kcv}`);
+      if (opened.kcv !== key.kcv) throw wrong(`opened a different key, KCV ${opened.kcv} instead of ${key.kcv}`);
       return { ...key, key: opened.key };
     });
   };

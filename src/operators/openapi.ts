@@ -10,8 +10,8 @@ const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'A repeated request with the same key creates nothing. Its response has the same object, as it was then, without the secret, ' +
-    'and `secret_shown: false`.',
+    'A repeated request with the same key creates nothing. Its response contains the same object, as it was after the first request, ' +
+    'but without the secret and with `secret_shown: false`.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7E]*$' },
 };
 

@@ -33,7 +33,7 @@ const page = {
   unreadable: z
     .array(z.string())
     .describe(
-      'Accounts omitted because their rows are invalid, each with the reason; if there are more than 100, the number of the rest.',
+      'Accounts omitted because their rows are invalid, each with the reason; if there are more than 100, the last item says how many more there are.',
     ),
 };
 
@@ -160,9 +160,7 @@ export const views = {
     .describe('A merchant, with all API keys and their use, and both environments.'),
   ChangedAccount: accountView.extend(change).describe('The account after a change.'),
   ListedAccount: listedAccount,
-  Accounts: z
-    .object({ accounts: z.array(listedAccount), ...page })
-    .describe('A page of accounts, in the order of their ids.'),
+  Accounts: z.object({ accounts: z.array(listedAccount), ...page }).describe('A page of accounts, ordered by id.'),
   Key: keyView,
   Use: use,
   UsedKey: usedKey,
@@ -207,7 +205,7 @@ export const views = {
           'The value of `before` for the next page, or of `after` if the request has `after`; null on the last page.',
         ),
     })
-    .describe('Changes, sign-ins and refused requests, newest first; with `after` oldest first.'),
+    .describe('Changes, sign-ins and refused requests, newest first or, with `after`, oldest first.'),
   Activity: z
     .object({
       refusals: z.array(
@@ -257,6 +255,6 @@ export const views = {
         }),
       ),
     })
-    .describe('Accounts with refusals in the last ten minutes, those with the most first.'),
+    .describe('Accounts with refusals in the last ten minutes, most refusals first.'),
 } as const;
 export type ViewName = keyof typeof views;

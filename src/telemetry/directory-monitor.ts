@@ -60,7 +60,7 @@ export function directoryMonitor(
   });
   const lostChanges = new Gauge({
     name: 'envelope_sidecar_accounts_lost_changes',
-    help: 'Changes that the database had and no longer has, because an older copy took its place: at least this many since the process started.',
+    help: 'A lower bound for the number of changes that the database has lost since the process started, because an older copy took its place.',
     registers,
   });
   return {

@@ -71,7 +71,7 @@ describeOnEachStore('audit verify', (newStore) => {
     await add('d');
     const unsigned = 'events 1 to 1 are not signed: compare event 1 with an anchor';
     const others =
-      'events up to 4 are signed by a key that was not given: give it too, or compare event 4 with an anchor';
+      'events up to 4 are signed by a key that was not given: give that key, too, or compare event 4 with an anchor';
     expect(await run(`audit verify${two.option}`)).toMatchObject({
       stdout: 'OK: 6 events, 5 signed\n',
       stderr: `warning: ${unsigned}\nwarning: ${others}\n`,

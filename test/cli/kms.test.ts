@@ -310,7 +310,7 @@ describe('a start with a KMS', () => {
     const sidecar = startCommand(['serve', '--config', setup.config]);
     expect(await sidecar.ended()).toMatchObject({ code: 78 });
     expect(sidecar.stderr).toMatch(
-      /sidecar\.yaml:1:\d+ {2}accounts\.masterKey {2}the KMS at .* has opened another key/,
+      /sidecar\.yaml:1:\d+ {2}accounts\.masterKey {2}the KMS at .* has opened a different key/,
     );
   });
 

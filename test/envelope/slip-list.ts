@@ -113,7 +113,7 @@ const ivSlips: readonly (readonly [name: string, ciphertext: Buffer, cause: RegE
   ['an IV in UTF-16', withIv(Buffer.from(iv, 'utf16le').subarray(0, 16)), /IV was UTF-16/],
   ['the last 16 characters of the IV', withIv(Buffer.from(iv.slice(-16))), /last 16 characters of the IV/],
   ['the key as the IV', withIv(Buffer.from(key.slice(0, 16))), /IV was taken from the key/],
-  ['zeros as digits', withIv(Buffer.from('0'.repeat(16))), /16 digits "0"/],
+  ['zeros as digits', withIv(Buffer.from('0'.repeat(16))), /16 "0" digits/],
   ['an IV in lower case', withIv(Buffer.from(ivText.toLowerCase())), /IV was in lower case/],
   ['an IV in upper case', withIv(Buffer.from(ivText.toUpperCase())), /IV was in upper case/],
   [
@@ -261,8 +261,8 @@ const others: readonly Slip<Buffer>[] = [
   ],
   ['cut at a block', good.subarray(0, 32), ['padding', 'form'], /no PKCS#7 padding.*cut/],
   ['cut within a block', good.subarray(0, 40), ['form'], /not a multiple of 16 bytes: perhaps it was cut/],
-  ['the key of the other environment', withKey(Buffer.alloc(32, 'q')), ['key'], /pair of this environment/],
-  ['DES', createDes(), ['mode', 'form'], /pair of this environment|not a multiple/],
+  ['the key of the other environment', withKey(Buffer.alloc(32, 'q')), ['key'], /pair for this environment/],
+  ['DES', createDes(), ['mode', 'form'], /pair for this environment|not a multiple/],
 ];
 
 function createDes(): Buffer {

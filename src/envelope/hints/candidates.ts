@@ -59,7 +59,7 @@ export function ivsFor(iv: string, key: string): readonly Candidate[] {
     [`the last 16 characters of the IV were used: ${ivAsText}`, bytes.subarray(-blockLength)],
     ['the IV was UTF-16: encode it as UTF-8', Buffer.from(iv, 'utf16le')],
     ['the IV was taken from the key', Buffer.from(key)],
-    ['the IV was 16 digits "0": use the one you were given', Buffer.from('0'.repeat(blockLength))],
+    ['the IV was 16 "0" digits: use the one you were given', Buffer.from('0'.repeat(blockLength))],
   ];
   return distinct(mistakes, (used) => used.subarray(0, blockLength), [blockLength]);
 }

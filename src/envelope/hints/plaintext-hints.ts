@@ -20,7 +20,7 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
     return 'the plaintext begins with a byte order mark: encode UTF-8 without one';
   if (isUtf16(plaintext)) return 'the plaintext is UTF-16: encode it as UTF-8';
   if (!isUtf8(plaintext) && isJson(Buffer.from(plaintext.toString('latin1')))) {
-    return 'the plaintext is not UTF-8 but Latin-1, or another character set of single bytes: encode it as UTF-8';
+    return 'the plaintext is not UTF-8 but Latin-1, or another single-byte character set: encode it as UTF-8';
   }
   const again = findPadding(plaintext, isJson);
   if (again?.name === '')
