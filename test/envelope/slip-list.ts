@@ -126,7 +126,7 @@ const ivSlips: readonly (readonly [name: string, ciphertext: Buffer, cause: RegE
     withIv(Buffer.from(Buffer.from(iv).toString('hex').slice(0, 16))),
     /IV was encoded in hex/,
   ],
-  ['an IV of another account', withIv(Buffer.from('a8Kq0Zt5Lw2Xc9Vb')), /IV is wrong|was another IV used/],
+  ['an IV of another account', withIv(Buffer.from('a8Kq0Zt5Lw2Xc9Vb')), /IV is wrong|was a different IV used/],
 ];
 
 const plaintexts: readonly (readonly [name: string, plaintext: Buffer | string, cause: RegExp])[] = [
@@ -226,20 +226,25 @@ const others: readonly Slip<Buffer>[] = [
     ['key', 'iv'],
     /key was hashed.*IV was hashed/,
   ],
-  ['an IV behind', Buffer.concat([encrypt(json, { usedIv: random }), random]), ['iv', 'form'], /IV stands behind/],
+  [
+    'an IV behind',
+    Buffer.concat([encrypt(json, { usedIv: random }), random]),
+    ['iv', 'form'],
+    /an IV follows the ciphertext/,
+  ],
   [
     "the PHP manual's example",
     Buffer.concat([random, mac, encrypt(json, { usedIv: random })]),
     ['iv', 'form'],
-    /an IV and a MAC stand in front/,
+    /an IV and a MAC precede the ciphertext/,
   ],
   [
     'encrypt, then MAC',
     Buffer.concat([random, encrypt(json, { usedIv: random }), mac]),
     ['iv', 'form'],
-    /an IV before and a MAC behind/,
+    /an IV before it and a MAC after it/,
   ],
-  ['a MAC behind', Buffer.concat([good, mac]), ['form'], /a MAC of 32 bytes stands behind/],
+  ['a MAC behind', Buffer.concat([good, mac]), ['form'], /a 32-byte MAC follows the ciphertext/],
   [
     'ISO 10126 padding',
     padded(Buffer.concat([random.subarray(0, missing - 1), Buffer.from([missing])])),
