@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import type { IncomingMessage, Server } from 'node:http';
 import { isIPv4, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 
 /**
@@ -85,27 +84,4 @@ export function endUnparsed(
     .on('error', () => {})
     .resume()
     .end(response);
-}
-
-/** Node's parser calls `onIncoming` at the end of each head and returns the result to llhttp as the result of `on_headers_complete`. */
-interface Parser {
-  onIncoming: (req: IncomingMessage, shouldKeepAlive: boolean) => number;
-}
-
-/** Returned to llhttp to stop the parser. llhttp stops at every result that it does not define. */
-const stopParsing = -1;
-
-/**
- * Stops reading requests on a connection as soon as the server has destroyed the connection. Otherwise Node would parse all the bytes that
- * it has read: 64 KiB can hold thousands of requests, and Node keeps each of them with a response until the connection has closed. Node
- * documents no way to stop the parser. `parser` is internal, so test/proxy/pipelined.test.ts checks that this works.
- */
-export function stopAtDestroyed(server: Server): void {
-  const watch = (socket: Socket & { parser?: Parser }): void => {
-    const { parser } = socket;
-    if (parser === undefined) return;
-    const onIncoming = parser.onIncoming;
-    parser.onIncoming = (req, shouldKeepAlive) => (socket.destroyed ? stopParsing : onIncoming(req, shouldKeepAlive));
-  };
-  server.on('setSecureContext' in server ? 'secureConnection' : 'connection', watch);
 }

@@ -28,7 +28,7 @@ const layers: readonly (readonly string[])[] = [
   ['input/'],
   ['http1/'],
   ['http1/parse/'],
-  ['tick-queue.ts'],
+  ['parser-limits.ts', 'tick-queue.ts'],
   ['wait-queue.ts'],
   [
     'connection-limit.ts',

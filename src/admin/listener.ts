@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Registry } from 'prom-client';
 import { ConnectionLimit } from '../connection-limit.ts';
-import { bearerToken, http, isLoopback, stopAtDestroyed } from '../http.ts';
+import { bearerToken, http, isLoopback } from '../http.ts';
+import { limitParser } from '../parser-limits.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
@@ -46,7 +47,7 @@ export function createAdminListener(dependencies: AdminDependencies): Server {
   // Each connection may carry only one request. Otherwise a client could pipeline requests without reading the responses, and Node would
   // keep all responses in memory.
   server.maxRequestsPerSocket = 1;
-  stopAtDestroyed(server);
+  limitParser(server);
   server.on('dropRequest', (_req, socket) => void socket.destroy());
   return server;
 }

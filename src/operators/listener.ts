@@ -7,7 +7,8 @@ import type { TlsOptions } from 'node:tls';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
-import { http, stopAtDestroyed } from '../http.ts';
+import { http } from '../http.ts';
+import { limitParser } from '../parser-limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
@@ -199,7 +200,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   await console.serve(app);
   await app.ready();
-  stopAtDestroyed(app.server);
+  limitParser(app.server);
   app.server.setTimeout(idleTimeout);
   return {
     listener: app.server,

@@ -55,6 +55,11 @@ function toProblem({ code }: Error & { readonly code?: string }): ApiProblem | u
   }
   if (code === 'HPE_HEADER_OVERFLOW')
     return new ApiProblem('headers_too_large', 'The head of the request is too large.');
+  if (code === 'SMALL_PIECES')
+    return new ApiProblem(
+      'malformed_request',
+      'The body comes in too many small pieces. Send it with a Content-Length.',
+    );
   if (code === 'HPE_INVALID_EOF_STATE' || code?.startsWith('HPE_') !== true) return undefined;
   return new ApiProblem('malformed_request', 'The request is not valid HTTP/1.1.');
 }

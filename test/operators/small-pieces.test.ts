@@ -1,0 +1,105 @@
+import { once } from 'node:events';
+import { IncomingMessage } from 'node:http';
+import { connect } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
+import { Connection, openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
+import { request } from '../support/refused.ts';
+import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const token = 'token-of-ana-token-of-ana-token-of';
+
+const chunks = (count: number): string => '1\r\n \r\n'.repeat(count);
+
+async function open(port: number, isTls: boolean): Promise<Connection> {
+  if (!isTls) return openConnection(port);
+  const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  return new Connection(socket);
+}
+
+/** Starts a sidecar whose operators' listener uses TLS or not. Returns the ports of the listeners for operators and admin. */
+async function start(isTls: boolean): Promise<{ operators: number; admin: number }> {
+  const tls = isTls ? { ...createAuthority().issue('IP:127.0.0.1'), clientCa: undefined } : undefined;
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(
+    configOf(upstream.origin, { operators: operatorsOf([admin('ana', token)], { tls }) }),
+  );
+  const { addresses } = sidecar.app;
+  return { operators: addresses.operators?.port ?? 0, admin: addresses.admin?.port ?? 0 };
+}
+
+/** Counts the pieces of bodies that Node's parser hands over. */
+function countPieces(): () => number {
+  const push = vi.spyOn(IncomingMessage.prototype, 'push');
+  onTestFinished(() => push.mockRestore());
+  return () => push.mock.calls.filter(([piece]) => piece !== null).length;
+}
+
+describe.each([
+  ['without TLS', false],
+  ['with TLS', true],
+])('a body to the operators’ listener %s', (_name, isTls) => {
+  const post = (...fields: string[]): string =>
+    request('POST /api/v1/accounts HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${token}`, ...fields);
+  const chunked = ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
+
+  test('may come in 260 chunks of one byte', async () => {
+    const { operators } = await start(isTls);
+    const client = await open(operators, isTls);
+    const body = '{"id":"acme","name":"Acme"}';
+    const text = body.replaceAll(/./g, '1\r\n$&\r\n');
+    client.send(`${post(...chunked)}${chunks(260 - body.length)}${text}0\r\n\r\n`);
+    // The body was read, and then the accounts file was not there.
+    await client.untilText('"store_unavailable"');
+  });
+
+  test('is refused if it comes in 261, and the rest of what was read is not parsed', async () => {
+    const { operators } = await start(isTls);
+    const pieces = countPieces();
+    const clients = await Promise.all([261, 10_000].map(async () => open(operators, isTls)));
+    for (const [i, client] of clients.entries()) client.send(post(...chunked) + chunks(i === 0 ? 261 : 10_000));
+    for (const client of clients) {
+      const response = await client.untilEnded();
+      expect(response).toContain('"code":"malformed_request"');
+      expect(response).toContain('too many small pieces');
+    }
+    expect(pieces()).toBe(2 * 260);
+  });
+
+  test('of many pieces is accepted if they are long enough', async () => {
+    const { operators } = await start(isTls);
+    const client = await open(operators, isTls);
+    const piece = `40\r\n${' '.repeat(64)}\r\n`;
+    client.send(`${post(...chunked)}${piece.repeat(200)}${chunks(250)}3\r\n{}x\r\n0\r\n\r\n`);
+    // All pieces were read, and then the JSON was refused.
+    await client.untilText('"malformed_body"');
+  });
+
+  test('is discarded without being parsed after the response', async () => {
+    const { operators } = await start(isTls);
+    const client = await open(operators, isTls);
+    client.send(request('POST /api/v1/accounts HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked'));
+    await client.untilText('unauthorized');
+    const pieces = countPieces();
+    client.send(chunks(200));
+    client.send(
+      `0\r\n\r\n${request('GET /api/v1/session HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${token}`)}`,
+    );
+    await client.untilEnded();
+    expect(pieces()).toBe(0);
+    expect(client.received).not.toContain('"ana"');
+  });
+});
+
+test('a body in many small pieces ends a connection to the admin listener', async () => {
+  const { admin: port } = await start(false);
+  const pieces = countPieces();
+  const client = await openConnection(port);
+  client.send(request('POST /drain HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked') + chunks(10_000));
+  await client.untilEnded();
+  expect(pieces()).toBeLessThanOrEqual(260);
+  await eventually('the listener serves others', async () => (await fetch(`http://127.0.0.1:${port}/livez`)).ok);
+});
