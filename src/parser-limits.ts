@@ -1,6 +1,5 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { lingerTime } from './http.ts';
 
 /** Node's parser calls `onIncoming` at the end of each head and returns the result to llhttp as the result of `on_headers_complete`. */
 interface Parser {
@@ -20,14 +19,13 @@ export class SmallPieces extends Error {
 }
 
 /**
- * Limits the work that one read from a client can cause in Node's parser. Node documents no way to stop the parser. `parser`, and Node's
- * listener for `data`, are internal, so test/proxy/pipelined.test.ts and test/operators/small-pieces.test.ts check that this works.
+ * Limits the work that one read from a client can cause in Node's parser. Node documents no way to stop the parser. `parser`, Node's listener
+ * for `data` and `_dump` are internal, so test/proxy/pipelined.test.ts and test/operators/small-pieces.test.ts check that this works.
  *
  * - No further request is read once the server has destroyed the connection. Otherwise Node would parse all the bytes that it has read:
  *   64 KiB can hold thousands of requests, and Node keeps each of them with a response until the connection has closed.
  * - A body in too many small pieces, such as chunks of one byte, ends the connection. Node makes a call and an object for each piece, so
  *   100 clients could block the event loop for seconds and hold half a gigabyte.
- * - After a response, the rest of a body is discarded without being parsed, and the connection is closed.
  */
 export function limitParser(server: Server): void {
   const watch = (socket: Socket & { parser?: Parser }): void => {
@@ -40,34 +38,24 @@ export function limitParser(server: Server): void {
       limitPieces(req);
       return onIncoming(req, shouldKeepAlive);
     };
-    let isDiscarded = false;
+    let isStopped = false;
     socket.off('data', parse as () => void);
     socket.on('data', (bytes) => {
-      if (isDiscarded) return;
+      if (isStopped) return;
       try {
         parse.call(socket, bytes);
       } catch (error) {
         if (!(error instanceof SmallPieces)) throw error;
-        isDiscarded = true;
+        isStopped = true;
         if (!server.emit('clientError', error, socket)) socket.destroy();
       }
     });
-    discards.set(socket, () => (isDiscarded = true));
   };
-  const discards = new WeakMap<Socket, () => void>();
   server.on('setSecureContext' in server ? 'secureConnection' : 'connection', watch);
-  server.on('request', (req: IncomingMessage, res: ServerResponse) => {
-    res.once('finish', () => {
-      if (req.complete || req.socket.destroyed) return;
-      discards.get(req.socket)?.();
-      req.socket.end();
-      setTimeout(() => req.socket.destroy(), lingerTime).unref();
-    });
-  });
 }
 
 /** Makes the parser stop, by an exception that it passes on, if the body of the request comes in too many small pieces. */
-function limitPieces(req: IncomingMessage): void {
+function limitPieces(req: IncomingMessage & { _dump?: () => void }): void {
   let left = freePieces;
   const push = req.push.bind(req);
   req.push = (piece: Buffer | null, encoding?: BufferEncoding): boolean => {
@@ -75,4 +63,6 @@ function limitPieces(req: IncomingMessage): void {
     if (left < 0 && piece !== null) throw new SmallPieces('the body comes in too many small pieces');
     return push(piece, encoding);
   };
+  // After the response, Node would discard the rest of the body without a call of `push`.
+  req._dump = () => void req.resume();
 }

@@ -34,10 +34,11 @@ export class UnparsedRequests {
   refuse(error: Error, socket: Socket): void {
     const problem = toProblem(error);
     const last = this.#last.get(socket);
-    // An earlier request is complete and still in progress. The client would mistake a refusal for the response to that request, so nothing
-    // is sent.
+    // Nothing is sent if an earlier request is complete and still in progress, because the client would mistake a refusal for its response.
+    // Nothing is sent either if the request has its response already.
     const isPending = last !== undefined && !last.writableFinished && (last.req.complete || last.headersSent);
-    if (problem === undefined || isPending) {
+    const isAnswered = last?.writableFinished === true && !last.req.complete;
+    if (problem === undefined || isPending || isAnswered) {
       socket.destroy();
     } else if (socket.writable) {
       const requestId = randomUUID();
