@@ -14,7 +14,7 @@ const freePieces = 256;
 const bytesPerPiece = 64;
 
 /** The body of a request comes in too many small pieces. The server emits it as a `clientError`. */
-export class SmallPieces extends Error {
+class SmallPieces extends Error {
   readonly code = 'SMALL_PIECES';
 }
 
