@@ -28,7 +28,7 @@ export function commandsPage(): string {
   );
 }
 
-/** The I/O of a program that runs no command, so that only the environment and the version are used. */
+/** I/O for a program that runs no command, so only the environment and the version are used. */
 function silentIo(): CliIo {
   return {
     stdin: new PassThrough(),

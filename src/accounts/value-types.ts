@@ -3,7 +3,7 @@ import { isWellFormed } from './api-key.ts';
 
 /**
  * The ids of accounts and API keys, which are sent in headers, logged and written to the trail. `.` and `..` are not allowed, because they
- * name folders in paths, and neither are API keys, because they are secret.
+ * name folders in paths. API keys are not allowed either, because they are secret.
  */
 export const identifier: ValueType<string> = {
   name: 'id',

@@ -37,7 +37,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
     )
     .option(
       '--grace <duration>',
-      'also accept the previous credentials, or plaintext if there are none, for this time, such as 24h',
+      'also accept the previous credentials, or plaintext if there are none, for this long, such as 24h',
       readAs(grace),
     )
     .option('--replace', 'replace credentials that are in use')
@@ -46,7 +46,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
   command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
     .option(
       '--grace <duration>',
-      'keep opening envelopes and sealing their responses for this time, such as 24h',
+      'keep opening envelopes and sealing their responses for this long, such as 24h',
       readAs(grace),
     )
     .run(disable);

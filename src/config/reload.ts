@@ -122,7 +122,7 @@ export class Reloader {
     const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
     if (isChanged) this.#changed();
     else if (this.#refused?.mayEnd === true && !this.#retrying) void this.#retry();
-    // The cause may be outside the files, such as too little memory. A revocation in the files must not wait until a file changes again.
+    // Try again, because a lack of memory, for example, may have caused the failure. A revocation must not wait until a file changes again.
     else if (this.#hasFailed) void this.#reload(true);
   }
 

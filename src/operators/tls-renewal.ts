@@ -48,9 +48,9 @@ export class TlsRenewal {
   }
 
   /**
-   * Replaces the certificate, its key and the client CA. If the client CA changes, connections that the previous CA has admitted are
-   * closed, at once or after the response in progress. Connections whose handshake is not complete are closed too, because the previous CA
-   * could still admit them.
+   * Replaces the certificate, its key and the client CA. If the client CA changes, connections that were authenticated by the
+   * previous CA are closed, at once or after the response in progress. Connections whose handshake is not complete are closed too, because
+   * they could still be authenticated by the previous CA.
    */
   renew(tls: ServerTls): void {
     const before = this.#tls;

@@ -137,10 +137,14 @@ export class RecentTraffic {
       .toSorted((a, b) => b.unexpected - a.unexpected)
       .slice(0, maxNamed)
       .map(({ account, environment, unexpected }) => ({ account, environment, envelopes: unexpected }));
-    if (accounts.length > 0) log.warn({ accounts }, 'accounts that do not encrypt sent envelopes in ten minutes');
+    if (accounts.length > 0)
+      log.warn({ accounts }, 'envelopes arrived from accounts without encryption in the last ten minutes');
     const failures = this.failures();
     if (failures.length === 0) return;
-    log[failures.some(failsAlways) ? 'warn' : 'info']({ failures }, 'accounts with the most refusals in ten minutes');
+    log[failures.some(failsAlways) ? 'warn' : 'info'](
+      { failures },
+      'accounts with the most refusals in the last ten minutes',
+    );
   }
 }
 

@@ -252,7 +252,7 @@ test('envelopes of an account without encryption are counted for ten minutes and
   expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
     expect.objectContaining({
       level: 'warn',
-      msg: 'accounts that do not encrypt sent envelopes in ten minutes',
+      msg: 'envelopes arrived from accounts without encryption in the last ten minutes',
       accounts: [
         { account: 'acme', environment: 'live', envelopes: 2 },
         { account: 'globex', environment: 'live', envelopes: 1 },

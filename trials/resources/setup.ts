@@ -91,7 +91,7 @@ export async function startAttackers(defer: Defer): Promise<Attackers> {
   const child = fork(fileURLToPath(new URL('attackers.ts', import.meta.url)), { stdio: 'inherit' });
   const stop = (): void => void child.kill('SIGKILL');
   defer(stop);
-  // The attackers stand for other machines, so their CPU time must not slow down the sidecar or the merchants' clocks.
+  // The attackers stand in for other machines, so their use of the CPU must not slow down the sidecar or lengthen the measured times.
   setPriority(child.pid ?? 0, constants.priority.PRIORITY_LOW);
   const [core] = (await once(child, 'message')) as [string];
   return { core, attack: (kind, target) => void child.send({ kind, target } satisfies Order), stop };

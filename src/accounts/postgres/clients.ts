@@ -82,7 +82,7 @@ export async function migrationClient(url: string): Promise<Client> {
   });
 }
 
-/** A pool of connections for changes, which are opened on demand and closed when they have been idle for a while. */
+/** A pool of connections for changes. It opens connections on demand and closes those that have been idle for a while. */
 export async function changePool(url: string, size: number, locks = lockTimeout): Promise<Pool> {
   const { default: pg } = await import('pg');
   const pool = new pg.Pool({

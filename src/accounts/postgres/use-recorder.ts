@@ -25,9 +25,9 @@ const maxHours = 6;
 const writesBetweenDeletions = 60;
 
 /**
- * Records when keys and previous credentials were last used, and counts the requests with each key by hour. Everything is written once a
- * minute, but a time is written only if no other sidecar has written one within the last minute. A key in use thus causes only two writes
- * per minute, however many requests are sent with it.
+ * Records when keys and previous credentials were last used, and counts the requests with each key by hour. It writes once a minute.
+ * Counts are always written, a time only if no other sidecar has written one within the last minute. So each sidecar writes at most two rows
+ * a minute for a key in use, however many requests are sent with it.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;

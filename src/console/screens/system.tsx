@@ -23,7 +23,7 @@ export function SystemPage() {
   );
 }
 
-/** Shows which files are in force, why any file is not, and whether the database is connected. */
+/** Shows which files are in force, the reason for each that is not, and whether the database is connected. */
 function State({ overview }: { overview: Overview }) {
   const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
   return (

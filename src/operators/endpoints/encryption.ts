@@ -50,7 +50,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
         .describe('Encoding of sealed responses. Default: unchanged, or hex.'),
       grace: textValue(grace)
         .optional()
-        .describe('Also accept the previous credentials, or plaintext, for this time, such as 24h.'),
+        .describe('Also accept the previous credentials, or plaintext, for this long, such as 24h.'),
       replace: z.boolean().default(false).describe('Replace credentials that are in use.'),
     }),
     response: { status: 201, view: 'EnabledEncryption' },
@@ -72,7 +72,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
       environment,
       grace: textValue(grace)
         .optional()
-        .describe('Keep opening envelopes and sealing their responses for this time, such as 24h.'),
+        .describe('Keep opening envelopes and sealing their responses for this long, such as 24h.'),
     }),
     response: { status: 200, view: 'ChangedEncryption' },
     urgent: true,

@@ -178,7 +178,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#request = request;
     this.latestAt = startedAt;
     this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this);
-    // While bytes are held, `since` is kept, because the rest of a head and the beginning of the next may arrive together again and again.
+    // Keep `since` while bytes are held, because a client may always send the end of one head together with the start of the next.
     if (this.heldBytes === 0) this.since = startedAt;
     return this.#reservation;
   }

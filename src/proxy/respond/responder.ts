@@ -285,7 +285,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     client.letGiveWay(true);
   }
 
-  /** Whether the rest of the request is not worth reading, so that it is better to close the connection. */
+  /** Whether to close the connection rather than read the rest of the request. */
   get #restUnwanted(): boolean {
     const { http, exchange } = this;
     if (http.bodyComplete) return false;

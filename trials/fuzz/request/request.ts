@@ -75,7 +75,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     received = await client.receive((text) => {
       const { responses, tunnel } = responsesIn(text, sent, false);
       if (tunnel !== undefined) return tunnel.length >= behind(responses, requests, one).length;
-      // If bytes follow that are not a request, only the end of the connection shows that no more responses will come.
+      // If other bytes follow the requests, only the end of the connection shows that no more responses will come.
       return clean && responses.length >= requests.length;
     });
   }
