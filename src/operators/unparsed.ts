@@ -56,10 +56,10 @@ function toProblem({ code }: Error & { readonly code?: string }): ApiProblem | u
   }
   if (code === 'HPE_HEADER_OVERFLOW')
     return new ApiProblem('headers_too_large', 'The head of the request is too large.');
-  if (code === 'SMALL_PIECES')
+  if (code === 'COSTLY_REQUEST')
     return new ApiProblem(
       'malformed_request',
-      'The body comes in too many small pieces. Send it with a Content-Length.',
+      'The request comes in too many small pieces, or has too many bytes that are not part of its body.',
     );
   if (code === 'HPE_INVALID_EOF_STATE' || code?.startsWith('HPE_') !== true) return undefined;
   return new ApiProblem('malformed_request', 'The request is not valid HTTP/1.1.');

@@ -31,6 +31,8 @@ async function start(isTls: boolean): Promise<{ operators: number; admin: number
   return { operators: addresses.operators?.port ?? 0, admin: addresses.admin?.port ?? 0 };
 }
 
+const chunked = ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
+
 /** Counts the pieces of bodies that Node's parser hands over. */
 function countPieces(): () => number {
   const push = vi.spyOn(IncomingMessage.prototype, 'push');
@@ -44,8 +46,6 @@ describe.each([
 ])('a body to the operators’ listener %s', (_name, isTls) => {
   const post = (...fields: string[]): string =>
     request('POST /api/v1/accounts HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${token}`, ...fields);
-  const chunked = ['Content-Type: application/json', 'Transfer-Encoding: chunked'];
-
   test('may come in 260 chunks of one byte', async () => {
     const { operators } = await start(isTls);
     const client = await open(operators, isTls);
@@ -96,6 +96,68 @@ describe.each([
     expect((await bad.untilEnded()).split('HTTP/1.1 ')).toHaveLength(2);
     expect(pieces()).toBe(260);
   });
+});
+
+test('a head in 261 TLS records of one byte is refused, and so are as many line ends before a head', async () => {
+  const { operators } = await start(true);
+  const head = request(
+    'GET /api/v1/session HTTP/1.1',
+    'Host: localhost',
+    `Authorization: Bearer ${token}`,
+    `X: ${'x'.repeat(400)}`,
+  );
+  const sendBytes = async (bytes: string): Promise<Connection> => {
+    const client = await open(operators, true);
+    // Wait for each write; otherwise, Node would join several in one record.
+    for (const byte of bytes) await new Promise((resolve) => void client.socket.write(byte, resolve));
+    return client;
+  };
+  const good = await sendBytes(head.slice(0, 260));
+  good.send(head.slice(260));
+  await good.untilText('"ana"');
+  for (const bytes of [head.slice(0, 261), '\r\n'.repeat(200)]) {
+    const bad = await sendBytes(bytes);
+    expect(await bad.untilEnded()).toContain('"code":"malformed_request"');
+  }
+});
+
+test('a body that goes on after its response ends the connection after 64 KiB', async () => {
+  const { operators } = await start(false);
+  const post = request('POST /api/v1/accounts HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked');
+  const block = `1000\r\n${'x'.repeat(4_096)}\r\n`;
+  const next = request('GET /api/v1/session HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${token}`);
+  for (const [blocks, isKept] of [
+    [16, true],
+    [17, false],
+  ] as const) {
+    const client = await openConnection(operators);
+    client.send(post);
+    await client.untilText('unauthorized');
+    client.send(`${block.repeat(blocks)}0\r\n\r\n${next}`);
+    if (isKept) await client.untilText('"ana"');
+    else expect(await client.untilEnded()).not.toContain('"ana"');
+  }
+});
+
+test.each([
+  ['line ends before a head', [], '\r\n'.repeat(50_000)],
+  [
+    'extensions of chunks',
+    chunked,
+    `1;${'x'.repeat(60)}\r\n \r\n`.repeat(200) + `100;${'x'.repeat(4_000)}\r\n${' '.repeat(256)}\r\n`.repeat(40),
+  ],
+])('%s end the connection after about 64 KiB', async (_name, fields, bytes) => {
+  const { operators } = await start(false);
+  const client = await openConnection(operators);
+  if (fields.length > 0)
+    client.send(
+      request('POST /api/v1/accounts HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${token}`, ...fields),
+    );
+  for (let i = 0; i < bytes.length && client.ending === 'open'; i += 8_192) {
+    client.send(bytes.slice(i, i + 8_192));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  expect(await client.untilEnded()).toContain('"code":"malformed_request"');
 });
 
 test('a body in many small pieces ends a connection to the admin listener', async () => {
