@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { endTls } from './http1/tls-work.ts';
 
 /** Node's parser calls `onIncoming` at the end of each head and returns the result to llhttp as the result of `on_headers_complete`. */
 interface Parser {
@@ -89,7 +90,9 @@ export function limitParser(server: Server): void {
       } catch (error) {
         if (!(error instanceof CostlyRequest)) throw error;
         isStopped = true;
-        if (!server.emit('clientError', error, socket)) socket.destroy();
+        if (!server.emit('clientError', error, socket)) endTls(socket);
+        // Nothing more is read, not even to discard it, because decrypting small records costs almost as much as parsing them.
+        socket.pause().once('finish', () => endTls(socket));
       }
     });
   };

@@ -26,9 +26,10 @@ const layers: readonly (readonly string[])[] = [
   ['audit/', 'envelope/', 'yaml/'],
   ['envelope/json/'],
   ['input/'],
+  ['parser-limits.ts'],
   ['http1/'],
   ['http1/parse/'],
-  ['parser-limits.ts', 'tick-queue.ts'],
+  ['tick-queue.ts'],
   ['wait-queue.ts'],
   [
     'connection-limit.ts',

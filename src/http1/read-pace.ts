@@ -73,6 +73,13 @@ export class ReadPace {
     else if (this.#bytes >= maxPerTurn) this.suspend('bytes');
   }
 
+  /** Forgets what has been read, for an exchange that begins, unless the socket is suspended. */
+  restart(): void {
+    if (this.isSuspended) return;
+    this.#bytes = 0;
+    this.#smallPieces = 0;
+  }
+
   /** Called for each request that has arrived. Deducts the small pieces that one request may consist of. */
   forgive(): void {
     this.#smallPieces = Math.max(0, this.#smallPieces - smallPiecesOfRequest);

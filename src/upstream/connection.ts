@@ -113,7 +113,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   send(call: Call): void {
     this.#call = call;
     call.connection = this;
-    this.#pace.forgive();
+    // A response must not wait because of earlier ones, which may have been another account's.
+    this.#pace.restart();
     this.#attempt(() => this.#write(call));
   }
 

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { HandshakeQueue } from '../../src/proxy/merchants-listener.ts';
-import { HeldUp, oneInATurn, QueuesOfAll, Turns } from '../../src/proxy/capacity/queues.ts';
+import { HeldUp, oneInATurn, QueuesOfAll, queueOfUpstreamReads, Turns } from '../../src/proxy/capacity/queues.ts';
 import { FairTickQueue, NestedTickQueue, TickQueue } from '../../src/tick-queue.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
@@ -501,6 +501,15 @@ test('requests without a key wait for one of each other network at a time, and t
   const codes = sidecar.accessLines().map(({ code }) => code);
   expect(codes.filter((code) => code === 'overloaded').length).toBeGreaterThan(50);
   expect(codes.filter((code) => code === 'missing_api_key').length).toBeGreaterThan(20);
+});
+
+test('a response to a secret key waits for one response to all public keys at a time, whatever number of accounts these have', async () => {
+  const queue = queueOfUpstreamReads();
+  const started: string[] = [];
+  for (let i = 0; i < 10; i += 1) queue.of({ tier: 'public' }).add(() => started.push('public'));
+  for (let i = 0; i < 2; i += 1) queue.of({ tier: 'secret' }).add(() => started.push('secret'));
+  await vi.waitFor(() => expect(started).toHaveLength(12));
+  expect(started.slice(0, 4).toSorted()).toEqual(['public', 'public', 'secret', 'secret']);
 });
 
 test('groups of owners take turns, however many owners one of them has', async () => {

@@ -76,5 +76,5 @@ test('a WebSocket whose two sides do not read takes no more than docs/operators/
     })
     .toBe(true);
   expect((after - before) / count).toBeLessThan(Number.parseInt(bound) * 1_024);
-  expect(guide).toContain(`A WebSocket whose two sides do not read takes ${bound} `);
+  expect(guide).toContain(`A WebSocket that neither side reads takes ${bound} `);
 }, 60_000);

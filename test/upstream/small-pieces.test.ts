@@ -93,3 +93,14 @@ test('small responses one after the other do not wait', async () => {
   expect(heard.filter((each) => each === 'end')).toHaveLength(300);
   expect(waiting).toEqual([]);
 });
+
+test('a response does not wait because earlier ones on its connection came in small pieces', async () => {
+  const { waiting, answer, ask, head } = await start(90);
+  for (const letter of letters(90)) answer(letter);
+  for (let i = 0; i < 3; i += 1) {
+    ask();
+    answer(head);
+    for (const letter of letters(90)) answer(letter);
+  }
+  expect(waiting).toHaveLength(0);
+});

@@ -18,8 +18,14 @@ const readAgainInTurn = 4;
 /** How many connections to an upstream are read again in a turn, after they have sent a lot of data, or many small pieces or chunks. */
 const readOnInTurn = 1;
 
-/** A queue of connections to an upstream that wait to be read again. Those who cause the reading take turns. */
-export const queueOfUpstreamReads = (): FairTickQueue<object> => new FairTickQueue(readOnInTurn);
+/**
+ * A queue of connections to an upstream that wait to be read again. The accounts whose responses they carry take turns. Requests with secret
+ * keys and all others are two groups, because anyone can use the public keys of any number of accounts.
+ */
+export function queueOfUpstreamReads(): { of(owner: object): OwnTickQueue } {
+  const queue = new FairTickQueue<object>(readOnInTurn, undefined, 2);
+  return { of: (owner) => queue.of(owner, 'tier' in owner && owner.tier === 'secret' ? 0 : 1) };
+}
 
 /**
  * How many clients without a key in a batch must send many small pieces in the same turn to break the batch. The number is greater than
