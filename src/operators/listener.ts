@@ -12,7 +12,6 @@ import { limitParser } from '../parser-limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
-import { limitTlsWork } from '../http1/tls-work.ts';
 import { https, onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
@@ -22,6 +21,7 @@ import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
 import { bodyLimit, toProblem } from './to-problem.ts';
 import { ApiProblem, problemBody, problems, findProblemsPage, type ProblemCode } from './problems.ts';
+import { ReadTurns } from './read-turns.ts';
 import { Routes } from './routes.ts';
 import { findToken, ownerInTurns, ownerOf } from './tokens.ts';
 import { OwnerQueues } from './owner-queues.ts';
@@ -158,10 +158,8 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
   const connections = new ConnectionLimit(app.server, maxConnections);
-  if (tls !== undefined) {
-    onHandshakeFailures(app.server, onHandshakeFailure);
-    limitTlsWork(app.server, (socket) => void setImmediate(() => socket.destroy()));
-  }
+  const readTurns = new ReadTurns(app.server);
+  if (tls !== undefined) onHandshakeFailures(app.server, onHandshakeFailure);
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
   // Remove Fastify's own parser for text/plain, because browsers allow pages of other sites to send text/plain.
@@ -180,7 +178,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     request.token = token;
-    if (token !== undefined) connections.keep(request.raw.socket, ownerOf(token));
+    if (token === undefined) return;
+    connections.keep(request.raw.socket, ownerOf(token));
+    readTurns.trust(request.raw.socket);
   });
   const complete = completeWhenClosing(app);
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));

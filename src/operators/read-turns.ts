@@ -1,0 +1,51 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { startReading, stopReading } from '../http1/reading.ts';
+import { limitTlsWork } from '../http1/tls-work.ts';
+import { TickQueue } from '../tick-queue.ts';
+
+/**
+ * Lets clients be read in turns after one of them has caused too much work in a single read. Otherwise, as many clients as may connect
+ * could each cause that work in the same turn of the event loop.
+ */
+export class ReadTurns {
+  readonly #sockets = new Set<Socket>();
+  readonly #held = new WeakSet<Socket>();
+  readonly #trusted = new WeakSet<Socket>();
+  readonly #queue = new TickQueue(1);
+
+  constructor(server: Server) {
+    const isTls = 'setSecureContext' in server;
+    server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    server.on('clientError', ({ code }: Error & { readonly code?: string }, socket: Socket) => {
+      if (code === 'COSTLY_REQUEST') this.#holdUpOthers(socket);
+    });
+    if (!isTls) return;
+    limitTlsWork(server, (socket) => {
+      this.#holdUpOthers(socket);
+      setImmediate(() => socket.destroy());
+    });
+  }
+
+  /** Called for a client that has sent a valid token. It does not wait any more. */
+  trust(socket: Socket): void {
+    this.#trusted.add(socket);
+  }
+
+  /** Makes all other clients without a valid token wait until it is their turn to be read. */
+  #holdUpOthers(than: Socket): void {
+    for (const socket of this.#sockets) {
+      if (socket === than || this.#held.has(socket) || this.#trusted.has(socket)) continue;
+      this.#held.add(socket);
+      stopReading(socket);
+      const withdraw = this.#queue.add(() => {
+        this.#held.delete(socket);
+        startReading(socket);
+      });
+      socket.once('close', withdraw);
+    }
+  }
+}

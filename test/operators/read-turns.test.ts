@@ -1,0 +1,58 @@
+import { createServer } from 'node:http';
+import type { Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { ReadTurns } from '../../src/operators/read-turns.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
+import { listen } from '../support/listen.ts';
+
+/** Starts a server with `count` clients. `ask` makes all of them send a request now. `turns` lists the turns in which these were read. */
+async function start(count: number) {
+  const turns: number[] = [];
+  let turn = 0;
+  let counting = true;
+  const countTurn = (): void => void (counting && setImmediate(() => ((turn += 1), countTurn())));
+  countTurn();
+  onTestFinished(() => {
+    counting = false;
+  });
+  const server = createServer((_req, res) => {
+    turns.push(turn);
+    res.end();
+  });
+  const readTurns = new ReadTurns(server);
+  const sockets: Socket[] = [];
+  server.on('connection', (socket: Socket) => void sockets.push(socket));
+  server.on('clientError', () => {});
+  const port = await listen(server);
+  const clients: Connection[] = [];
+  for (let i = 0; i < count; i += 1) {
+    clients.push(await openConnection(port));
+    await eventually('the client is accepted', () => sockets.length === i + 1);
+  }
+  const ask = (): void => {
+    for (const client of clients) client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  };
+  const cause = (code: string): void =>
+    void server.emit('clientError', Object.assign(new Error('too much'), { code }), sockets[0]);
+  return { ask, cause, turns, sockets, readTurns };
+}
+
+test('after a client has caused too much work, the others are read one per turn of the event loop, but trusted ones at once', async () => {
+  const { ask, cause, turns, sockets, readTurns } = await start(12);
+  for (const socket of sockets.slice(-2)) readTurns.trust(socket);
+  ask();
+  cause('COSTLY_REQUEST');
+  await eventually('all have been read', () => turns.length === 12);
+  // The client itself and the two trusted ones were read at once.
+  expect(new Set(turns.slice(0, 3)).size).toBeLessThanOrEqual(2);
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(9);
+});
+
+test('an ordinary mistake of a client keeps no others waiting', async () => {
+  const { ask, cause, turns } = await start(12);
+  ask();
+  cause('HPE_INVALID_METHOD');
+  await eventually('all have been read', () => turns.length === 12);
+  expect(new Set(turns).size).toBeLessThanOrEqual(6);
+});
