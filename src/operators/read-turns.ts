@@ -10,7 +10,8 @@ import { TickQueue } from '../tick-queue.ts';
  */
 export class ReadTurns {
   readonly #sockets = new Set<Socket>();
-  readonly #held = new WeakSet<Socket>();
+  /** The clients that wait. The functions withdraw them. */
+  readonly #held = new Map<Socket, () => void>();
   readonly #trusted = new WeakSet<Socket>();
   readonly #queue = new TickQueue(1);
 
@@ -18,7 +19,11 @@ export class ReadTurns {
     const isTls = 'setSecureContext' in server;
     server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
       this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+        this.#held.get(socket)?.();
+        this.#held.delete(socket);
+      });
     });
     server.on('clientError', ({ code }: Error & { readonly code?: string }, socket: Socket) => {
       if (code === 'COSTLY_REQUEST') this.#holdUpOthers(socket);
@@ -39,13 +44,12 @@ export class ReadTurns {
   #holdUpOthers(than: Socket): void {
     for (const socket of this.#sockets) {
       if (socket === than || this.#held.has(socket) || this.#trusted.has(socket)) continue;
-      this.#held.add(socket);
       stopReading(socket);
       const withdraw = this.#queue.add(() => {
         this.#held.delete(socket);
         startReading(socket);
       });
-      socket.once('close', withdraw);
+      this.#held.set(socket, withdraw);
     }
   }
 }

@@ -56,3 +56,16 @@ test('an ordinary mistake of a client keeps no others waiting', async () => {
   await eventually('all have been read', () => turns.length === 12);
   expect(new Set(turns).size).toBeLessThanOrEqual(6);
 });
+
+test('clients that are held up again and again, or leave, leave nothing behind', async () => {
+  const { cause, ask, turns, sockets } = await start(12);
+  for (let i = 0; i < 20; i += 1) {
+    cause('COSTLY_REQUEST');
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  expect(Math.max(...sockets.map((socket) => socket.listenerCount('close')))).toBeLessThan(10);
+  cause('COSTLY_REQUEST');
+  for (const socket of sockets.slice(6)) socket.destroy();
+  ask();
+  await eventually('the others are read', () => turns.length === 6);
+});
