@@ -39,8 +39,8 @@ class Cost {
   /** Counts bytes that have arrived. @throws CostlyRequest */
   addRead(length: number): void {
     this.#shortReads = left(this.#shortReads, length);
+    if (this.#shortReads < 0 || this.#framing > mostFraming) throw new CostlyRequest();
     this.#framing += length;
-    if (this.#shortReads < 0 || this.#framing > mostFraming + length) throw new CostlyRequest();
   }
 
   /** Counts a piece of the body. @throws CostlyRequest */
@@ -55,6 +55,11 @@ class Cost {
 /** How many short pieces may still follow a piece of this length. */
 function left(before: number, length: number): number {
   return Math.min(mostShortPieces, before + length / shortPiece - 1);
+}
+
+/** The event that a server emits for each connection from which it reads requests; with TLS, after the handshake. */
+export function connectionEvent(server: Server): 'connection' | 'secureConnection' {
+  return 'setSecureContext' in server ? 'secureConnection' : 'connection';
 }
 
 /**
@@ -96,7 +101,7 @@ export function limitParser(server: Server): void {
       }
     });
   };
-  server.on('setSecureContext' in server ? 'secureConnection' : 'connection', watch);
+  server.on(connectionEvent(server), watch);
 }
 
 /** Counts the body of a request. If it costs too much, an exception makes the parser stop, which passes the exception on. */

@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { startReading, stopReading } from '../http1/reading.ts';
 import { limitTlsWork } from '../http1/tls-work.ts';
+import { connectionEvent } from '../parser-limits.ts';
 import { TickQueue } from '../tick-queue.ts';
 
 /**
@@ -16,8 +17,8 @@ export class ReadTurns {
   readonly #queue = new TickQueue(1);
 
   constructor(server: Server) {
-    const isTls = 'setSecureContext' in server;
-    server.on(isTls ? 'secureConnection' : 'connection', (socket: Socket) => {
+    const event = connectionEvent(server);
+    server.on(event, (socket: Socket) => {
       this.#sockets.add(socket);
       socket.once('close', () => {
         this.#sockets.delete(socket);
@@ -28,7 +29,7 @@ export class ReadTurns {
     server.on('clientError', ({ code }: Error & { readonly code?: string }, socket: Socket) => {
       if (code === 'COSTLY_REQUEST') this.#holdUpOthers(socket);
     });
-    if (!isTls) return;
+    if (event === 'connection') return;
     limitTlsWork(server, (socket) => {
       this.#holdUpOthers(socket);
       setImmediate(() => socket.destroy());

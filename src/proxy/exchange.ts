@@ -240,9 +240,9 @@ export class ExchangeRunner {
       return;
     }
     responder.setDeadline('overloaded');
-    const [{ client }, site] = [responder, siteOf(responder)];
-    const waiting = this.#budgets.waiting[environment.name];
-    const queue = { add: (start: () => void) => waiting.add(site, start) };
+    const { client } = responder;
+    const site = siteOf(responder);
+    const queue = { add: (start: () => void) => this.#budgets.waiting[environment.name].add(site, start) };
     waitIn(queue, responder, () => {
       client.letGiveWay(false);
       attempt(responder, () => this.#send(responder, ready));
