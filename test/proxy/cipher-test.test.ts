@@ -389,8 +389,9 @@ test('the bodies of one merchant keep no other merchant waiting', async () => {
     order.push(name);
   };
   const busy = Array.from({ length: 40 }, async () => ask('busy', keys.acme));
-  await busy[0];
+  await Promise.race(busy);
+  const answeredBefore = order.length;
   await ask('other', keys.globex);
   await Promise.all(busy);
-  expect(order.indexOf('other')).toBeLessThan(20);
+  expect(order.indexOf('other') - answeredBefore).toBeLessThan(20);
 });
