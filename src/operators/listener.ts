@@ -180,7 +180,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     request.token = token;
     if (token === undefined) return;
     connections.keep(request.raw.socket, ownerOf(token));
-    readTurns.trust(request.raw.socket);
+    readTurns.identify(request.raw.socket, token);
   });
   const complete = completeWhenClosing(app);
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));

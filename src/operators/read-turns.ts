@@ -2,26 +2,28 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { startReading, stopReading } from '../http1/reading.ts';
 import { limitTlsWork } from '../http1/tls-work.ts';
+import type { OperatorsToken } from '../config/config.ts';
 import { connectionEvent } from '../parser-limits.ts';
-import { TickQueue } from '../tick-queue.ts';
+import { FairTickQueue } from '../tick-queue.ts';
+import { ownerInTurns } from './tokens.ts';
 
 /**
  * Lets clients be read in turns after one of them has caused too much work in a single read. Otherwise, as many clients as may connect
  * could each cause that work in the same turn of the event loop.
  */
 export class ReadTurns {
-  readonly #sockets = new Set<Socket>();
+  /** The owner of each client's token (see `ownerInTurns`). Owners take turns. */
+  readonly #owners = new Map<Socket, string | undefined>();
   /** The clients that wait. The functions withdraw them. */
   readonly #held = new Map<Socket, () => void>();
-  readonly #trusted = new WeakSet<Socket>();
-  readonly #queue = new TickQueue(1);
+  readonly #queue = new FairTickQueue<string>(1);
 
   constructor(server: Server) {
     const event = connectionEvent(server);
     server.on(event, (socket: Socket) => {
-      this.#sockets.add(socket);
+      this.#owners.set(socket, ownerInTurns(undefined));
       socket.once('close', () => {
-        this.#sockets.delete(socket);
+        this.#owners.delete(socket);
         this.#held.get(socket)?.();
         this.#held.delete(socket);
       });
@@ -36,17 +38,17 @@ export class ReadTurns {
     });
   }
 
-  /** Called for a client that has sent a valid token. It does not wait any more. */
-  trust(socket: Socket): void {
-    this.#trusted.add(socket);
+  /** Called for each request with a valid token. */
+  identify(socket: Socket, token: OperatorsToken): void {
+    if (this.#owners.has(socket)) this.#owners.set(socket, ownerInTurns(token));
   }
 
-  /** Makes all other clients without a valid token wait until it is their turn to be read. */
+  /** Makes all other clients wait until it is their turn to be read, except those whose requests begin at once. */
   #holdUpOthers(than: Socket): void {
-    for (const socket of this.#sockets) {
-      if (socket === than || this.#held.has(socket) || this.#trusted.has(socket)) continue;
+    for (const [socket, owner] of this.#owners) {
+      if (owner === undefined || socket === than || this.#held.has(socket)) continue;
       stopReading(socket);
-      const withdraw = this.#queue.add(() => {
+      const withdraw = this.#queue.of(owner).add(() => {
         this.#held.delete(socket);
         startReading(socket);
       });
