@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
-import { appended, nothing, type Queue } from '../http1/incoming.ts';
-import { ReadPace, type PaceOwner } from '../http1/read-pace.ts';
+import type { Queue } from '../http1/incoming.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
+import { PacedReading } from './paced-reading.ts';
 
 /** Queues for owners that take turns. */
 export interface OwnedQueues {
@@ -27,16 +27,13 @@ export interface ConnectionOwner {
   onUnasked(): void;
 }
 
-/** Reading one chunk line takes as long as reading this many bytes. */
-const bytesOfLine = 128;
-
 /**
  * How many earlier requests of a connection are remembered. If a response arrives out of step, it belongs to one of the latest requests.
  */
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
-export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
+export class Connection implements UpstreamCall, BodyWriter {
   readonly socket: Socket;
   /** When the connection last became idle, by `performance.now()`. */
   idleSince = Infinity;
@@ -52,17 +49,18 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   #call: Call | undefined;
   #bodySent = true;
   readonly #room = new WriteRoom(() => this.#onRoom());
-  #paused = false;
-  readonly #pace = new ReadPace(this);
-  /** The bytes that have arrived since the socket was suspended. */
-  #held = nothing;
-  #endRest: (() => void) | undefined;
+  readonly #reading: PacedReading;
   #cause = 'ECONNCLOSED';
 
   /** @param socket a connected socket */
   constructor(socket: Socket, owner: ConnectionOwner) {
     this.socket = socket;
     this.#owner = owner;
+    this.#reading = new PacedReading(
+      socket,
+      (bytes) => this.#process(bytes),
+      () => owner.reading.of(this.#call?.turnOwner ?? this),
+    );
     socket.setNoDelay(true);
     // An upstream that has closed its side will not complete a response.
     socket.on('end', () => socket.destroy());
@@ -81,9 +79,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
 
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
-    // With TLS, records that were already read still arrive while the socket is suspended. They are joined, because there may be many.
-    if (this.#pace.isSuspended) this.#held = appended(this.#held, bytes);
-    else this.#process(bytes);
+    this.#reading.receive(bytes);
   }
 
   #process(bytes: Buffer): void {
@@ -99,14 +95,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
       this.#cause = outcome;
       this.socket.destroy();
     } else {
-      this.#pace.count(bytes.length, bytesOfLine * this.#reader.lines);
+      this.#reading.count(bytes.length, this.#reader.lines);
     }
-  }
-
-  #processHeld(): void {
-    const held = this.#held;
-    this.#held = nothing;
-    if (held.length > 0) this.#process(held);
   }
 
   /** Sends a request; the connection must be idle. Never throws, because an error thrown in a socket's event would end the process. */
@@ -114,7 +104,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     this.#call = call;
     call.connection = this;
     // A response must not wait because of earlier ones, which may have been another account's.
-    this.#pace.restart();
+    this.#reading.restart();
     this.#attempt(() => this.#write(call));
   }
 
@@ -139,33 +129,17 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   pause(): void {
-    this.#paused = true;
-    this.onPace();
+    this.#reading.pause();
   }
 
   resume(): void {
-    this.#paused = false;
-    this.onPace();
-  }
-
-  onSuspend(resume: () => void): void {
-    this.#endRest = this.#owner.reading.of(this.#call?.turnOwner ?? this).add(resume);
-  }
-
-  onPace(): void {
-    if (!this.#stops) this.#processHeld();
-    if (this.#stops) this.socket.pause();
-    else this.socket.resume();
-  }
-
-  get #stops(): boolean {
-    return this.#paused || this.#pace.isSuspended;
+    this.#reading.resume();
   }
 
   /** Closes the connection. The handler's methods are not called again. */
   abort(): void {
     this.#call = undefined;
-    this.#held = nothing;
+    this.#reading.stop();
     this.#reader.stop();
     this.socket.destroy();
   }
@@ -210,9 +184,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   #onClose(): void {
-    this.#endRest?.();
-    this.#pace.end();
-    this.#processHeld();
+    this.#reading.end();
     this.#owner.onClosed(this);
     const call = this.#call;
     this.#call = undefined;

@@ -4,10 +4,11 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
-import type { Queue } from '../http1/incoming.ts';
+import { appended, nothing, type Queue } from '../http1/incoming.ts';
 import type { PaceOwner } from '../http1/read-pace.ts';
 import { maxHeadSize, ResponseReader } from '../http1/parse/response-reader.ts';
 import { paceCoupling } from './pace-coupling.ts';
+import { PacedReading } from './paced-reading.ts';
 
 /**
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
@@ -51,7 +52,7 @@ export function upgrade(
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
-  const call = new UpgradeCall(responseHandler, onSwitch);
+  const call = new UpgradeCall(responseHandler, onSwitch, reading);
   const { lookup, withdraw } = address.lookups.forOne();
   // http-proxy is loaded at the first handshake, because it loads TLS and an HTTP client of its own.
   const httpProxy = require('http-proxy') as typeof import('http-proxy');
@@ -79,13 +80,19 @@ class UpgradeCall implements UpstreamCall {
   #closed = false;
   /** The request that http-proxy sends to the upstream. */
   outgoing: ClientRequest | undefined;
-  /** A response other than 101 as Node's client reads it. Its content is ignored. */
-  #response: IncomingMessage | undefined;
-  #paused = false;
+  readonly #queue: Queue;
+  /** Undefined until there is a socket. */
+  #reading: PacedReading | undefined;
+  /** Passes the response so far to Node's client, which also gets all later bytes. */
+  #handOver: ((response: Buffer) => void) | undefined;
+  /** The response so far; undefined once its head is complete and is not that of a switch. */
+  #head: Buffer | undefined = nothing;
+  #hasSwitched = false;
 
-  constructor(handler: ResponseHandler, onSwitch: SwitchHandler) {
+  constructor(handler: ResponseHandler, onSwitch: SwitchHandler, queue: Queue) {
     this.#handler = handler;
     this.#onSwitch = onSwitch;
+    this.#queue = queue;
   }
 
   /** Follows the request that http-proxy has begun. @param client the client's connection, which is to be coupled */
@@ -95,30 +102,28 @@ class UpgradeCall implements UpstreamCall {
       const timer = setTimeout(() => this.fail({ code: 'ETIMEDOUT' }), connectTimeout);
       const stop = (): void => clearTimeout(timer);
       upstreamSocket.once('encrypted' in upstreamSocket ? 'secureConnect' : 'connect', stop).once('close', stop);
-      // Node's client accepts responses without a stated length, so the strict parser gets the bytes before Node's client does.
-      upstreamSocket.prependListener('data', this.#receive);
+      this.#readInsteadOfNode(upstreamSocket);
       upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));
     });
-    // Take the response away from http-proxy, which would otherwise write it to the client.
-    outgoing?.removeAllListeners('response').once('response', (response: IncomingMessage) => {
-      this.#response = response;
-      if (!this.#paused) response.resume();
-    });
+    // http-proxy would write a response to the client.
+    outgoing?.removeAllListeners('response');
     // http-proxy may couple the connections only if the strict parser accepts the switch.
     const couplings = outgoing?.listeners('upgrade') ?? [];
     outgoing?.removeAllListeners('upgrade');
     this.#reader.begin('GET', {
       onInformation: () => {},
-      onHead: (status, headers) => this.#handler.onHead(status, headers),
+      onHead: (status, headers) => {
+        this.#head = undefined;
+        this.#handler.onHead(status, headers);
+      },
       onData: (chunk) => this.#handler.onData(chunk),
       acceptsSwitch: (headers) => {
         if (!isWebSocketSwitch(headers)) return false;
         const passed = this.#onSwitch(headers);
-        this.#closed = true;
+        this.#closed = this.#hasSwitched = true;
         let isCoupled = false;
         outgoing?.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
           isCoupled = true;
-          upstreamSocket.off('data', this.#receive);
           client.once('close', () => upstreamSocket.destroy());
           upstreamSocket.once('close', () => client.destroySoon());
           // http-proxy writes these headers to the client.
@@ -134,7 +139,43 @@ class UpgradeCall implements UpstreamCall {
     });
   }
 
+  /** Lets the strict parser read the response. Node's client gets the bytes only if the upstream switches protocols. */
+  #readInsteadOfNode(socket: Socket): void {
+    const listeners = socket.listeners('data') as ((bytes: Buffer) => void)[];
+    const reading = new PacedReading(
+      socket,
+      (bytes) => this.#run(() => this.#process(bytes)),
+      () => this.#queue,
+    );
+    const receive = (bytes: Buffer): void => reading.receive(bytes);
+    socket.removeAllListeners('data').on('data', receive);
+    this.#reading = reading;
+    this.#handOver = (bytes) => {
+      socket.off('data', receive);
+      for (const listener of listeners) socket.on('data', listener);
+      socket.emit('data', bytes);
+    };
+  }
+
+  #process(bytes: Buffer): void {
+    if (this.#closed) return;
+    if (this.#head !== undefined) this.#head = appended(this.#head, bytes);
+    const outcome = this.#reader.push(bytes);
+    if (this.#hasSwitched && this.#head !== undefined) this.#handOver?.(this.#head);
+    if (this.#closed) return;
+    if (outcome === 'more') {
+      this.#reading?.count(bytes.length, this.#reader.lines);
+    } else if (outcome === 'end') {
+      this.abort();
+      this.#handler.onEnd();
+    } else {
+      this.fail({ code: outcome });
+    }
+  }
+
   fail({ code, name = 'Error' }: { readonly code?: string; readonly name?: string }): void {
+    // The bytes that have arrived may complete the response.
+    if (!this.#closed) this.#reading?.end();
     if (this.#closed) return;
     this.abort();
     const failure = code === 'ETIMEDOUT' ? 'upstream_timeout' : 'upstream_unavailable';
@@ -142,34 +183,19 @@ class UpgradeCall implements UpstreamCall {
   }
 
   pause(): void {
-    this.#paused = true;
-    this.#response?.pause();
+    this.#reading?.pause();
   }
 
   resume(): void {
-    this.#paused = false;
-    this.#response?.resume();
+    this.#reading?.resume();
   }
 
   abort(): void {
     this.#closed = true;
+    this.#reading?.stop();
     this.#reader.stop();
     this.outgoing?.destroy();
   }
-
-  readonly #receive = (bytes: Buffer): void => {
-    this.#run(() => {
-      if (this.#closed) return;
-      const outcome = this.#reader.push(bytes);
-      if (outcome === 'more' || this.#closed) return;
-      if (outcome !== 'end') {
-        this.fail({ code: outcome });
-        return;
-      }
-      this.abort();
-      this.#handler.onEnd();
-    });
-  };
 
   /** Catches errors, because an error thrown in a socket's event would end the process. */
   #run(handle: () => void): void {
