@@ -5,28 +5,16 @@ import { formatEndpoints } from '../connection-limit.ts';
 import { listen, type ListenAddress } from '../http.ts';
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
+import { CertificateTurns, certificateHandshakeTime } from './certificate-turns.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 import { whenHelloArrives } from './hello.ts';
 import { nextTurn, type Queue } from './incoming.ts';
+import type { ListenerOptions } from './listener-options.ts';
 import { readAsStream, readInto, readLength, startReading, stopReading } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
 import type { EpochMs } from '../times.ts';
-
-export interface ListenerOptions {
-  readonly limits: ConnectionLimits;
-  /** The listener's certificate, and whether clients must present one; undefined if TLS is off. */
-  readonly tls: TlsOptions | undefined;
-  /** The clock for the `Date` field. */
-  readonly clock: () => EpochMs;
-  /** The queue in which TLS handshakes wait before they begin. By default, they wait until the next turn of the event loop. */
-  readonly handshakes?: Queue;
-  /** The queue for clients that have sent only part of their first TLS record. By default, they wait until the next turn. */
-  readonly hellos?: Queue;
-  /** Called for each TLS handshake that fails because of the client. */
-  readonly onHandshakeFailure?: OnHandshakeFailure;
-}
 
 /** Called for each TCP connection before any of its bytes are held; with TLS, before the handshake. @returns undefined to refuse it */
 export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
@@ -63,6 +51,8 @@ export class Listener implements ConnectionOwner {
   #second = NaN;
   #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
+  /** Undefined if clients need no certificate. */
+  readonly #certificateTurns: CertificateTurns | undefined;
   /** The read buffer. All connections share it, because bytes that outlive the call that receives them are copied. */
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
@@ -84,6 +74,8 @@ export class Listener implements ConnectionOwner {
     this.#handshakes = options.handshakes ?? nextTurn;
     this.#hellos = options.hellos ?? nextTurn;
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
+    if (this.#tlsServer !== undefined && options.tls?.requestCert === true)
+      this.#certificateTurns = new CertificateTurns(this.#tlsServer);
     this.server = createServer(socketOptions, (socket) => this.#open(socket));
     this.#others = Array.from({ length: sockets - 1 }, () => {
       return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
@@ -206,8 +198,15 @@ export class Listener implements ConnectionOwner {
         this.#begun.add(connection);
         this.#tlsServer?.emit('connection', socket);
       };
-      const withdraw = this.#handshakes.add(begin);
-      socket.once('close', withdraw);
+      const turns = this.#certificateTurns;
+      if (turns === undefined) {
+        socket.once('close', this.#handshakes.add(begin));
+        return;
+      }
+      turns.add(socket, () => {
+        connection.deadline = Math.min(connection.deadline, performance.now() + certificateHandshakeTime);
+        socket.once('close', this.#handshakes.add(begin));
+      });
     });
     const onLeave = (): void => {
       if (!this.#begun.has(connection) && socket.bytesRead > 0)

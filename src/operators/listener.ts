@@ -8,6 +8,7 @@ import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
 import { http } from '../http.ts';
+import { beginInTurns, certificateHandshakeTime } from '../http1/certificate-turns.ts';
 import { limitParser } from '../parser-limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
@@ -254,8 +255,10 @@ function createListener(
     // Refuse pipelined requests, which would all be processed and held at once. No browser sends them.
     else req.socket.destroy();
   };
+  const options = tls?.requestCert === true ? { ...limits, handshakeTimeout: certificateHandshakeTime } : limits;
   const server =
-    tls === undefined ? http.createServer(limits, begin) : https().createServer({ ...limits, ...tls }, begin);
+    tls === undefined ? http.createServer(options, begin) : https().createServer({ ...options, ...tls }, begin);
+  if (tls?.requestCert === true) beginInTurns(server, limits.handshakeTimeout);
   // Expectations other than 100-continue may be ignored (RFC 9110 §10.1.1).
   return server.on('checkExpectation', begin);
 }

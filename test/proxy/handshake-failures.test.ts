@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Duplex } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { Registry } from 'prom-client';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -25,12 +27,12 @@ const token = admin('otto', 'o'.repeat(40));
 type Detail = 'none' | 'truncated' | 'full';
 
 /** A sidecar whose two listeners require client certificates. */
-async function startWithTls(detail: Detail = 'truncated'): Promise<TestSidecar> {
+async function startWithTls(detail: Detail = 'truncated', header = 300): Promise<TestSidecar> {
   const { sidecar } = await startGateway({
     listen: { host: '127.0.0.1', port: 0, tls },
     operators: operatorsOf([token], { tls }),
     log: { level: 'info', client: detail },
-    timeouts: { header: 300 },
+    timeouts: { header },
   });
   return sidecar;
 }
@@ -62,6 +64,21 @@ async function openTcp(port: number): Promise<Socket> {
 
 /** The first bytes of a record that carries a ClientHello. */
 const incompleteHello = Buffer.from('160301', 'hex');
+
+/** Sends the first message of a handshake, and nothing more. Resolves when the response arrives. */
+async function stall(port: number): Promise<Socket> {
+  const socket = await openTcp(port);
+  const onlyFirst = new Duplex({
+    read: () => {},
+    write: (hello: Buffer, _encoding, callback) => {
+      if (socket.bytesWritten === 0) socket.write(hello);
+      callback();
+    },
+  });
+  connect({ socket: onlyFirst, rejectUnauthorized: false }).on('error', () => {});
+  await once(socket, 'data');
+  return socket;
+}
 
 function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'handshakes-'));
@@ -117,7 +134,7 @@ const failures: readonly (readonly [string, HandshakeFault, (port: number) => Pr
     async (port) => {
       const socket = await openTcp(port);
       socket.write(incompleteHello);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await setTimeout(100);
       socket.resetAndDestroy();
     },
   ],
@@ -150,7 +167,7 @@ describe.each(listeners)('at the listener of %s', (listener) => {
     await once(socket, 'data');
     socket.destroy();
     // Wait longer than a handshake may take.
-    await new Promise((resolve) => setTimeout(resolve, 800));
+    await setTimeout(800);
     expect(sidecar.log.filter(({ msg }) => msg === 'TLS handshakes failed')).toEqual([]);
   });
 });
@@ -187,3 +204,24 @@ describe('the log has', () => {
     expect(lines.slice(3)).toMatchObject([{ reason: 'not_tls', failures: 1, address: '10.0.0.9' }]);
   });
 });
+
+test.each(listeners)(
+  'a client of %s waits while another of its network does not complete its handshake, but not for long',
+  async (listener) => {
+    const port = portOf(await startWithTls('none', 30_000), listener);
+    const stalled = await stall(port);
+    const waiting = connect({ port, host: '127.0.0.1', ca: authority.cert, ...client });
+    onTestFinished(() => void waiting.destroy());
+    let isSecure = false;
+    waiting.once('secureConnect', () => (isSecure = true));
+    await setTimeout(300);
+    expect(isSecure).toBe(false);
+    // A client at another address does not wait.
+    const elsewhere = connectTcp({ port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+    const other = connect({ socket: elsewhere, host: '127.0.0.1', ca: authority.cert, ...client });
+    onTestFinished(() => void other.destroy());
+    await once(other, 'secureConnect');
+    await vi.waitFor(() => expect(isSecure).toBe(true), 10_000);
+    expect(stalled.closed).toBe(true);
+  },
+);
