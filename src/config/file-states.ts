@@ -1,13 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
-import { formatFileProblem, problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
+import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
+import { findBroken, workingAccounts } from './broken-accounts.ts';
 import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
-
-/** Maximum number of problems with accounts that are logged. */
-const maxProblems = 100;
 
 /** Whether the content of a file is in force. */
 export interface FileState {
@@ -109,20 +107,11 @@ export class FileStates {
 function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;
   if (accounts?.ok !== true) return loaded;
-  const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
-  // If the current accounts are in a database, it is not known here which of them work.
-  const mayWork = (id: string): boolean => running.store.type === 'postgres' || working.has(id);
-  const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && mayWork(id));
-  if (broken.length === 0) return loaded;
+  const working = workingAccounts(running.accounts);
   const store = sidecar?.ok === true ? sidecar.value.store : running.store;
-  const problems = broken
-    .slice(0, maxProblems)
-    .map(({ unwrapError = '' }) =>
-      problemWithFile(
-        store.type === 'file' ? store.file : '',
-        `${unwrapError}; the account works with the current configuration`,
-      ),
-    );
+  // If the current accounts are in a database, it is not known here which of them work.
+  const problems = findBroken(accounts.value, store, (id) => running.store.type === 'postgres' || working.has(id));
+  if (problems.length === 0) return loaded;
   const refused = { ok: false, problems } as const;
   return { ...loaded, accounts: refused, sidecar: isDeepStrictEqual(store, running.store) ? sidecar : refused };
 }

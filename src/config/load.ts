@@ -14,6 +14,7 @@ import { validate, type Partly } from '../input/validate.ts';
 import { valuesIn, type Env } from '../yaml/values.ts';
 import { WrongValue } from '../input/value-types.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
+import { findBroken, workingAccounts } from './broken-accounts.ts';
 import type { KmsSettings, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
 import { crossCheck, masterKeyPath, openedLines } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
@@ -65,11 +66,20 @@ export function loadFiles(
   let settings = sidecar;
   if (running === undefined || (sidecar.ok && lockedKeys({ sidecar }) === undefined)) {
     const accounts = readStoreAccounts(store, env, filesOfAccounts, { problemWith, unopened });
-    if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
+    if (running === undefined || store === undefined || isDeepStrictEqual(store, running))
       return loaded(sidecar, accounts);
+    if (accounts?.ok === false) {
+      const reason = notApplied('the accounts that the new settings name are not valid');
+      settings = { ok: false, problems: [reason, ...accounts.problems] };
+    } else {
+      const current = readStoreAccounts(running, env, new Files(), { unopened });
+      const working = workingAccounts(current?.ok === true ? current.value : []);
+      // Only the settings are refused, because a key that is revoked in the current file must stop working.
+      const broken = findBroken(accounts?.value ?? [], store, (id) => working.has(id));
+      if (broken.length === 0) return loaded(sidecar, accounts);
+      const reason = notApplied('some accounts that work now would stop working');
+      settings = { ok: false, problems: [reason, ...broken] };
     }
-    const reason = notApplied('the accounts that the new settings name are not valid');
-    settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
 }
