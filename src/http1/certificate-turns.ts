@@ -1,100 +1,152 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { LRUCache } from 'lru-cache';
 import { formatEndpoints } from '../connection-limit.ts';
-import { WaitQueue } from '../wait-queue.ts';
 
-/** How long a handshake may take after it has begun, in milliseconds. The other clients of the network wait for it. */
+/** How long a handshake may take after it has begun, in milliseconds, because others wait for it. */
 export const certificateHandshakeTime = 2_000;
 
 /**
- * How long a network waits after a failed handshake, in milliseconds for each KiB that the client has sent. Verifying one KiB takes up to
- * 13 ms, so the handshakes of a network take at most a twentieth of the time.
+ * How long strangers wait after a failed handshake, in milliseconds for each KiB that its client has sent: those of sites without a failed
+ * handshake, and all others. Verifying one KiB takes up to 13 ms, so failed handshakes take at most a quarter of the time and, unless they
+ * come from ever new sites, a twentieth.
  */
-const restPerKibibyte = 250;
+const rests = { newSite: 40, failedSite: 250 } as const;
 
-/** The clients of a network. */
-interface Network {
-  readonly name: string;
-  readonly waiting: WaitQueue;
-  /** Whether a handshake has begun and is not complete. */
+/** Maximum number of trusted addresses, and of sites from which a handshake has failed. */
+const maxTrusted = 1_000;
+const maxFailed = 10_000;
+
+/** How long a failed handshake counts, in milliseconds. */
+const failedFor = 600_000;
+
+interface Handshake {
+  readonly socket: Socket;
+  /** The addresses of both ends. */
+  readonly ends: string;
+  readonly address: string;
+  readonly site: string;
+  readonly begin: () => void;
+}
+
+/** Handshakes of which one is in progress at a time. */
+interface Lane {
+  readonly waiting: Set<Handshake>;
   isBusy: boolean;
-  /** No handshake begins before this time, by `performance.now()`. */
-  restsUntil: number;
-  timer: NodeJS.Timeout | undefined;
 }
 
 /**
  * Queues the handshakes of a listener that requires client certificates. Anyone may send a chain of certificates that nobody has issued:
  * OpenSSL verifies all signatures of up to 100 certificates in the event loop before Node refuses the client. With slow curves, that takes
- * half a second, and Node has no option that limits the chain. The clients of a network take turns; those of other networks do not wait.
+ * half a second, and Node has no option that limits the chain.
+ *
+ * An address is trusted if its latest handshake was completed. Each trusted address has a lane of its own. All other clients are strangers
+ * and share one lane, in which clients of sites without a failed handshake go first.
  */
 export class CertificateTurns {
-  readonly #networks = new Map<string, Network>();
+  /** The lanes of trusted addresses. */
+  readonly #lanes = new Map<string, Lane>();
+  readonly #strangers: Lane = { waiting: new Set(), isBusy: false };
+  readonly #trusted = new LRUCache<string, true>({ max: maxTrusted });
+  readonly #failedSites = new LRUCache<string, true>({ max: maxFailed, ttl: failedFor });
+  /** Strangers wait until these times, by `performance.now()`. */
+  readonly #restsUntil = { newSite: 0, failedSite: 0 };
+  #timer: NodeJS.Timeout | undefined;
   /** Ends the turns of handshakes that have begun, by the addresses of both ends. */
-  readonly #ends = new Map<string, (rest: number) => void>();
+  readonly #turns = new Map<string, (hasSucceeded: boolean) => void>();
 
   /** @param server the TLS server that `begin` passes the connections to */
   constructor(server: EventEmitter) {
-    server.prependListener('secureConnection', (socket: TLSSocket) => this.#ends.get(formatEndpoints(socket))?.(0));
+    server.prependListener('secureConnection', (socket: TLSSocket) => this.#turns.get(formatEndpoints(socket))?.(true));
   }
 
   /** Calls `begin` when it is the client's turn. The turn ends with the handshake. */
   add(socket: Socket, begin: () => void): void {
-    const network = this.#networkOf(socket);
     const ends = formatEndpoints(socket);
-    let end: ((rest: number) => void) | undefined;
-    const withdraw = network.waiting.add(() => {
-      network.isBusy = true;
-      end = (rest) => {
-        end = undefined;
-        this.#ends.delete(ends);
-        network.isBusy = false;
-        network.restsUntil = Math.max(network.restsUntil, performance.now() + rest);
-        this.#beginNext(network);
-      };
-      this.#ends.set(ends, end);
-      begin();
-    });
+    const handshake = { socket, ends, begin, ...networksOf(socket.remoteAddress ?? '') };
     socket.once('close', () => {
-      withdraw();
-      end?.((socket.bytesRead / 1_024) * restPerKibibyte);
+      this.#turns.get(ends)?.(false);
+      for (const lane of [this.#strangers, this.#lanes.get(handshake.address)]) lane?.waiting.delete(handshake);
     });
-    this.#beginNext(network);
+    this.#wait(handshake);
   }
 
-  #networkOf({ remoteAddress = '' }: Socket): Network {
-    const name = formatNetwork(remoteAddress);
-    const known = this.#networks.get(name);
-    if (known !== undefined) return known;
-    const network = { name, waiting: new WaitQueue(), isBusy: false, restsUntil: 0, timer: undefined };
-    this.#networks.set(name, network);
-    return network;
+  #wait(handshake: Handshake): void {
+    const { address } = handshake;
+    const isTrusted = this.#trusted.get(address) === true;
+    const lane = isTrusted ? (this.#lanes.get(address) ?? { waiting: new Set(), isBusy: false }) : this.#strangers;
+    if (isTrusted) this.#lanes.set(address, lane);
+    lane.waiting.add(handshake);
+    this.#beginNext(lane);
   }
 
-  #beginNext(network: Network): void {
-    const rest = network.restsUntil - performance.now();
-    if (rest > 0) {
-      network.timer ??= setTimeout(() => {
-        network.timer = undefined;
-        this.#beginNext(network);
-      }, rest).unref();
-      return;
-    }
-    if (network.isBusy) return;
-    // The newest goes first, because in a flood, the clients that have waited longest have left, or leave soon.
-    const begin = network.waiting.shiftNewest();
-    if (begin === undefined) this.#networks.delete(network.name);
-    else begin();
+  #beginNext(lane: Lane): void {
+    if (lane.isBusy) return;
+    const handshake = lane === this.#strangers ? this.#nextStranger() : [...lane.waiting].at(-1);
+    if (handshake === undefined) return;
+    lane.waiting.delete(handshake);
+    lane.isBusy = true;
+    this.#turns.set(handshake.ends, (hasSucceeded) => {
+      this.#turns.delete(handshake.ends);
+      lane.isBusy = false;
+      if (hasSucceeded) this.#trust(handshake);
+      else this.#distrust(handshake);
+      this.#beginNext(lane);
+    });
+    handshake.begin();
+  }
+
+  /** The stranger that is next, if one may begin. The newest goes first, because in a flood, the others have left, or leave soon. */
+  #nextStranger(): Handshake | undefined {
+    clearTimeout(this.#timer);
+    const newestFirst = [...this.#strangers.waiting].toReversed();
+    const ofNewSite = newestFirst.find(({ site }) => !this.#failedSites.has(site));
+    const next = ofNewSite ?? newestFirst[0];
+    const rest = this.#restsUntil[ofNewSite === undefined ? 'failedSite' : 'newSite'] - performance.now();
+    if (next === undefined || rest <= 0) return next;
+    this.#timer = setTimeout(() => this.#beginNext(this.#strangers), rest).unref();
+    return undefined;
+  }
+
+  #trust({ address }: Handshake): void {
+    this.#trusted.set(address, true);
+    this.#move(this.#strangers, address);
+  }
+
+  #distrust({ address, site, socket }: Handshake): void {
+    const kibibytes = socket.bytesRead / 1_024;
+    const now = performance.now();
+    for (const kind of ['newSite', 'failedSite'] as const)
+      this.#restsUntil[kind] = Math.max(this.#restsUntil[kind], now + kibibytes * rests[kind]);
+    this.#failedSites.set(site, true);
+    this.#trusted.delete(address);
+    const lane = this.#lanes.get(address);
+    this.#lanes.delete(address);
+    if (lane !== undefined) this.#move(lane, address);
+  }
+
+  /** Lets the waiting clients of an address wait in the lane that they belong to now. */
+  #move(from: Lane, address: string): void {
+    const moved = [...from.waiting].filter((each) => each.address === address);
+    for (const each of moved) from.waiting.delete(each);
+    for (const each of moved) this.#wait(each);
   }
 }
 
-/** The network of an address: for IPv4, the address itself; for IPv6, the /64 or, if that contains `::`, a larger network. */
-function formatNetwork(address: string): string {
+/**
+ * A client's address and site: for IPv4, the address itself and its /24; for IPv6, the /64 and the /48, which providers assign to customers,
+ * or a larger network if these contain `::`.
+ */
+function networksOf(address: string): { readonly address: string; readonly site: string } {
   // An IPv4 address may be mapped to IPv6.
-  if (address.includes('.')) return address.slice(address.lastIndexOf(':') + 1);
+  if (address.includes('.')) {
+    const mapped = address.slice(address.lastIndexOf(':') + 1);
+    return { address: mapped, site: mapped.split('.').slice(0, 3).join('.') };
+  }
   const [before = ''] = address.split('::');
-  return before.split(':').slice(0, 4).join(':');
+  const groups = before.split(':');
+  return { address: groups.slice(0, 4).join(':'), site: groups.slice(0, 3).join(':') };
 }
 
 /** Lets a TLS server of Node's begin its handshakes in turns. A client that waits for longer than `patience` milliseconds is disconnected. */

@@ -21,7 +21,7 @@ async function start() {
   const port = await listen(server);
   const begun: string[] = [];
   /** @param from the address that the client seems to have */
-  const open = async (name: string, from = '192.0.2.1'): Promise<Client> => {
+  const open = async (name: string, from: string): Promise<Client> => {
     const count = accepted.length;
     const client = connect(port, '127.0.0.1').on('error', () => {});
     onTestFinished(() => void client.destroy());
@@ -31,7 +31,12 @@ async function start() {
     turns.add(socket, () => void begun.push(name));
     return { client, socket };
   };
-  return { open, begun, secure: ({ socket }: Client) => secured.emit('secureConnection', socket) };
+  const secure = ({ socket }: Client): void => void secured.emit('secureConnection', socket);
+  const trust = async (address: string): Promise<void> => {
+    secure(await open('trusted', address));
+    begun.length = 0;
+  };
+  return { open, begun, secure, trust };
 }
 
 /** Sends this many bytes of a handshake, and leaves before the handshake is complete. */
@@ -41,11 +46,11 @@ async function fail({ client, socket }: Client, bytes: number): Promise<void> {
   await once(socket.destroy(), 'close');
 }
 
-test('one client of a network is in a handshake at a time, and the newest of the others is next', async () => {
+test('one stranger is in a handshake at a time, and the newest of the others is next', async () => {
   const { open, begun, secure } = await start();
-  const first = await open('first');
-  await open('second');
-  const third = await open('third');
+  const first = await open('first', '192.0.2.1');
+  await open('second', '198.51.100.1');
+  const third = await open('third', '203.0.113.1');
   expect(begun).toEqual(['first']);
   secure(first);
   expect(begun).toEqual(['first', 'third']);
@@ -55,42 +60,94 @@ test('one client of a network is in a handshake at a time, and the newest of the
   expect(begun).toEqual(['first', 'third', 'second']);
 });
 
-test('after a failed handshake, no other begins in its network for 250 ms for each KiB that the client has sent', async () => {
+test('a client of a trusted address waits only for others of that address', async () => {
+  const { open, begun, secure, trust } = await start();
+  await trust('192.0.2.1');
+  await open('stranger', '192.0.2.2');
+  const first = await open('first', '192.0.2.1');
+  await open('second', '192.0.2.1');
+  expect(begun).toEqual(['stranger', 'first']);
+  secure(first);
+  expect(begun).toEqual(['stranger', 'first', 'second']);
+});
+
+test('clients that wait as strangers do not wait for strangers any more once one of their address is trusted', async () => {
+  const { open, begun, secure } = await start();
+  const first = await open('first', '192.0.2.1');
+  await open('second', '192.0.2.1');
+  await open('stranger', '203.0.113.1');
+  secure(first);
+  expect(begun.toSorted()).toEqual(['first', 'second', 'stranger']);
+});
+
+test.each([
+  ['a new site', 40, '203.0.113.1'],
+  ['the same site', 250, '192.0.2.7'],
+])(
+  'after a failed handshake, a stranger of %s waits %i ms for each KiB that the client has sent',
+  async (_, rest, address) => {
+    const { open, begun } = await start();
+    const failing = await open('failing', '192.0.2.1');
+    await open('waiting', address);
+    const failedAt = performance.now();
+    await fail(failing, 2_048);
+    await settle();
+    expect(begun).toEqual(['failing']);
+    await eventually('the rest is over', () => begun.length === 2);
+    const waited = performance.now() - failedAt;
+    expect(waited).toBeGreaterThan(2 * rest - 1);
+    expect(waited).toBeLessThan(2 * rest + 400);
+  },
+);
+
+test('a stranger of a site without a failed handshake goes before strangers of other sites', async () => {
   const { open, begun } = await start();
-  const failing = await open('failing');
-  await open('waiting');
-  const failedAt = performance.now();
-  await fail(failing, 2_048);
+  await fail(await open('failing', '192.0.2.1'), 1_024);
+  await open('again', '192.0.2.1');
+  await open('new', '203.0.113.1');
+  await open('again too', '192.0.2.2');
+  await eventually('a handshake begins', () => begun.length === 2);
+  expect(begun).toEqual(['failing', 'new']);
+});
+
+test('a small failed handshake does not end the rest after a large one', async () => {
+  const { open, begun } = await start();
+  await fail(await open('large', '192.0.2.1'), 16_384);
+  const small = await open('small', '203.0.113.1');
+  await eventually('the small one begins', () => begun.length === 2);
+  await fail(small, 1);
+  await open('again', '192.0.2.1');
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(begun).toEqual(['large', 'small']);
+});
+
+test('an address from which a handshake fails is not trusted any more, and its clients wait like strangers', async () => {
+  const { open, begun, trust } = await start();
+  await trust('192.0.2.1');
+  const failing = await open('failing', '192.0.2.1');
+  await open('waiting', '192.0.2.1');
+  await fail(failing, 65_536);
+  await open('later', '192.0.2.1');
   await settle();
   expect(begun).toEqual(['failing']);
-  await eventually('the rest is over', () => begun.length === 2);
-  expect(performance.now() - failedAt).toBeGreaterThan(499);
 });
 
-test('a client of another network does not wait', async () => {
-  const { open, begun } = await start();
-  await fail(await open('failing'), 65_536);
-  await open('waiting');
-  await open('another', '192.0.2.2');
-  expect(begun).toEqual(['failing', 'another']);
-});
-
-test('a completed handshake lets the next begin at once, whatever the client sends later', async () => {
+test('what a client sends after its handshake makes nobody wait', async () => {
   const { open, begun, secure } = await start();
-  const client = await open('client');
+  const client = await open('client', '192.0.2.1');
   secure(client);
   await fail(client, 65_536);
-  await open('next');
+  await open('next', '203.0.113.1');
   expect(begun).toEqual(['client', 'next']);
 });
 
 test('a client that leaves while it waits begins no handshake', async () => {
   const { open, begun, secure } = await start();
-  const first = await open('first');
-  await fail(await open('leaving'), 65_536);
+  const first = await open('first', '192.0.2.1');
+  await fail(await open('leaving', '192.0.2.1'), 65_536);
   secure(first);
   expect(begun).toEqual(['first']);
-  await open('next');
+  await open('next', '192.0.2.1');
   expect(begun).toEqual(['first', 'next']);
 });
 
@@ -101,9 +158,24 @@ test.each([
   ['fd00::5:6:7:8', 'fd00::1:6:7:8', true],
   ['::ffff:192.0.2.1', '192.0.2.1', true],
   ['::ffff:192.0.2.1', '::ffff:192.0.2.2', false],
-])('%s and %s belong to the same network: %s', async (one, other, isSame) => {
+])('if %s is trusted, so is %s: %s', async (one, other, isSame) => {
+  const { open, begun, trust } = await start();
+  await trust(one);
+  await open('stranger', '203.0.113.1');
+  await open('other', other);
+  expect(begun).toHaveLength(isSame ? 2 : 1);
+});
+
+test.each([
+  ['2001:db8:1:2::1', '2001:db8:1:ffff::1', true],
+  ['2001:db8:1:2::1', '2001:db8:2:2::1', false],
+  ['192.0.2.1', '::ffff:192.0.2.9', true],
+  ['192.0.2.1', '192.0.3.1', false],
+])('%s and %s belong to the same site: %s', async (one, other, isSame) => {
   const { open, begun } = await start();
-  await open('first', one);
-  await open('second', other);
-  expect(begun).toHaveLength(isSame ? 1 : 2);
+  await fail(await open('failing', one), 1_024);
+  await open('new', '203.0.113.1');
+  await open('other', other);
+  await eventually('a handshake begins', () => begun.length === 2);
+  expect(begun).toEqual(['failing', isSame ? 'new' : 'other']);
 });
