@@ -5,9 +5,11 @@ import type { StoreSettings } from './config.ts';
 /** Maximum number of accounts that are reported. */
 const maxProblems = 100;
 
-/** The accounts that work now, if that is known. */
-export function workingAccounts(accounts: readonly Account[]): ReadonlySet<string> {
-  return new Set(accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
+/** The accounts whose credentials could be unwrapped, by id. */
+export function workingAccounts(accounts: readonly Account[]): ReadonlyMap<string, Account> {
+  return new Map(
+    accounts.filter(({ unwrapError }) => unwrapError === undefined).map((account) => [account.id, account]),
+  );
 }
 
 /**
@@ -26,7 +28,5 @@ export function findBroken(
   return next
     .filter(({ id, unwrapError }) => unwrapError !== undefined && works(id))
     .slice(0, maxProblems)
-    .map(({ unwrapError = '' }) =>
-      problemWithFile(file, `${unwrapError}; the account works with the current configuration`),
-    );
+    .map(({ unwrapError = '' }) => problemWithFile(file, `${unwrapError}; the account keeps its current credentials`));
 }

@@ -3,6 +3,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { findBroken, workingAccounts } from './broken-accounts.ts';
+import type { Account } from '../accounts/account.ts';
 import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
@@ -55,7 +56,7 @@ export class FileStates {
    */
   take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
-    const loaded = withoutBroken(read, running);
+    const { loaded, kept } = withoutBroken(read, running);
     const isTriedAgain = loaded.isRepeated === true || loaded.refused?.mayEnd === true;
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
     for (const file of configFiles) {
@@ -76,8 +77,12 @@ export class FileStates {
     for (const { file, warnings } of valid) {
       const told = loaded.isRepeated === true && this.#digests[file] === loaded.digests[file] ? [] : warnings;
       for (const warning of told) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
-      this.#states.set(file, { loadedAt: now, problems: [] });
-      metrics.reloaded(file, now);
+      if (file === 'accounts' && kept.length > 0) {
+        this.#failed(file, kept.map(formatFileProblem), true);
+      } else {
+        this.#states.set(file, { loadedAt: now, problems: [] });
+        metrics.reloaded(file, now);
+      }
     }
     const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
     const digests: FileDigests = Object.fromEntries(changed.map((file) => [file, loaded.digests[file]]));
@@ -100,20 +105,36 @@ export class FileStates {
 }
 
 /**
- * Refuses the new accounts if an account that works now would stop working because its sealed credentials can no longer be opened. A wrong
- * master key, or a file that was put together from two files, must not stop merchants. Settings that name a different store are refused
- * together with that store's accounts.
+ * Keeps the current credentials of accounts that work now and would stop working because their sealed credentials can no longer be opened.
+ * A wrong master key, or a file that was put together from two files, must not stop merchants. Everything else in the file is applied, so
+ * that keys can be revoked. Settings that name a different store are refused together with that store's accounts.
+ *
+ * @returns the files without these credentials, and a problem for each account that keeps its credentials
  */
-function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
+function withoutBroken(
+  loaded: ReloadedFiles,
+  running: Config,
+): { readonly loaded: ReloadedFiles; readonly kept: readonly FileProblem[] } {
   const { sidecar, accounts } = loaded;
-  if (accounts?.ok !== true) return loaded;
+  if (accounts?.ok !== true) return { loaded, kept: [] };
   const working = workingAccounts(running.accounts);
   const store = sidecar?.ok === true ? sidecar.value.store : running.store;
   // If the current accounts are in a database, it is not known here which of them work.
   const problems = findBroken(accounts.value, store, (id) => running.store.type === 'postgres' || working.has(id));
-  if (problems.length === 0) return loaded;
-  const refused = { ok: false, problems } as const;
-  return { ...loaded, accounts: refused, sidecar: isDeepStrictEqual(store, running.store) ? sidecar : refused };
+  if (problems.length === 0) return { loaded, kept: [] };
+  if (!isDeepStrictEqual(store, running.store)) {
+    const refused = { ok: false, problems } as const;
+    return { loaded: { ...loaded, accounts: refused, sidecar: refused }, kept: [] };
+  }
+  const value = accounts.value.map((account) => {
+    const current = account.unwrapError === undefined ? undefined : working.get(account.id);
+    return current === undefined ? account : withEncryptionOf(account, current);
+  });
+  return { loaded: { ...loaded, accounts: { ...accounts, value } }, kept: problems };
+}
+
+function withEncryptionOf({ id, name, active, keys }: Account, { encryption }: Account): Account {
+  return { id, name, active, keys, encryption };
 }
 
 /** Combines the new content of valid files with the current content of the other files. */

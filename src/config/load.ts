@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { countKeys, maxKeysInFile, readAccounts } from '../accounts/file/read.ts';
+import { countKeys, maxKeysInFile, readAccounts, type UnopenedSeverity } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
@@ -27,9 +27,6 @@ import { findSources } from './sources.ts';
 export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity): LoadResult {
   return combine(loadFiles(path, env, undefined, [], unopened));
 }
-
-/** How to report sealed credentials that the master key cannot open although it opens others. */
-type UnopenedSeverity = 'warning' | 'problem';
 
 /**
  * Reads the two files. They are independent: if one is invalid, the other is still applied. There is one exception: settings that name a
@@ -63,25 +60,29 @@ export function loadFiles(
     files: [...new Set([...files.seen, ...filesOfAccounts.seen])],
     digests: { sidecar: files.digest, accounts: filesOfAccounts.digest },
   });
+  if (running === undefined) {
+    return loaded(sidecar, readStoreAccounts(store, env, filesOfAccounts, { problemWith, unopened }));
+  }
+  // A key that is revoked in the current file must stop working, even if none of the credentials can be opened any more.
+  const current: Reporting = { unopened: 'warning, even of all' };
   let settings = sidecar;
-  if (running === undefined || (sidecar.ok && lockedKeys({ sidecar }) === undefined)) {
-    const accounts = readStoreAccounts(store, env, filesOfAccounts, { problemWith, unopened });
-    if (running === undefined || store === undefined || isDeepStrictEqual(store, running))
-      return loaded(sidecar, accounts);
-    if (accounts?.ok === false) {
+  if (sidecar.ok && lockedKeys({ sidecar }) === undefined) {
+    const isSame = isDeepStrictEqual(store, running);
+    const reporting = isSame ? current : { unopened };
+    const accounts = readStoreAccounts(store, env, filesOfAccounts, { problemWith, ...reporting });
+    if (isSame || accounts === undefined) return loaded(sidecar, accounts);
+    if (accounts.ok) {
+      const before = readStoreAccounts(running, env, new Files(), current);
+      const working = workingAccounts(before?.ok === true ? before.value : []);
+      const broken = findBroken(accounts.value, sidecar.value.store, (id) => working.has(id));
+      if (broken.length === 0) return loaded(sidecar, accounts);
+      settings = { ok: false, problems: [notApplied('some accounts that work now would stop working'), ...broken] };
+    } else {
       const reason = notApplied('the accounts that the new settings name are not valid');
       settings = { ok: false, problems: [reason, ...accounts.problems] };
-    } else {
-      const current = readStoreAccounts(running, env, new Files(), { unopened });
-      const working = workingAccounts(current?.ok === true ? current.value : []);
-      // Only the settings are refused, because a key that is revoked in the current file must stop working.
-      const broken = findBroken(accounts?.value ?? [], store, (id) => working.has(id));
-      if (broken.length === 0) return loaded(sidecar, accounts);
-      const reason = notApplied('some accounts that work now would stop working');
-      settings = { ok: false, problems: [reason, ...broken] };
     }
   }
-  return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
+  return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, current));
 }
 
 /** The number of accounts with which a change to the file takes about a second. */

@@ -156,9 +156,14 @@ export function beginInTurns(server: EventEmitter, patience: number): void {
   server.removeAllListeners('connection').on('connection', (socket: Socket) => {
     const leave = (): void => void socket.destroy();
     socket.on('error', leave).setTimeout(patience, leave);
-    turns.add(socket, () => {
-      socket.setTimeout(0, leave);
-      for (const begin of listeners) begin.call(server, socket);
+    // A connection on which nothing has arrived takes no turn, because browsers open connections in advance.
+    socket.once('readable', () => {
+      if (socket.readableLength === 0) leave();
+      else
+        turns.add(socket, () => {
+          socket.setTimeout(0, leave);
+          for (const begin of listeners) begin.call(server, socket);
+        });
     });
   });
 }

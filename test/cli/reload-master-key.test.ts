@@ -83,3 +83,35 @@ test('while the removal of a master key is refused because it is still in use, k
   await merchants.enableZeta();
   await expectRevocations(merchants, () => merchants.folder.replace({ 'master-key': String(second) }));
 });
+
+test.each([
+  ['one account', 'zeta'],
+  ['the only account that encrypts', 'acme'],
+])(
+  'if a command seals the credentials of %s with a wrong master key, the account keeps its own, and keys can be revoked',
+  async (_, id) => {
+    const merchants = await startWithTwo({ file: 'master-key' }, 'test', { 'master-key': first });
+    const { folder, run, acme, zeta, config } = merchants;
+    if (id === 'zeta') await merchants.enableZeta();
+    const sidecar = await startServe(config);
+    folder.replace({ 'master-key': String(third) });
+    await run(`encryption enable ${id} --environment test --replace`);
+    folder.replace({ 'master-key': String(first) });
+    const kept = (): string[] =>
+      sidecar.entries(refusal).flatMap(({ file, problem }) => (file === 'accounts' ? String(problem) : []));
+    await eventually('the credentials are refused', () => kept().length > 0);
+    expect(kept()[0]).toMatch(
+      new RegExp(`account ${id} in test does not open.*; the account keeps its current credentials$`),
+    );
+    expect(await status(sidecar, acme.key)).toBe(200);
+    await run(`keys revoke acme ${acme.id}`);
+    await eventually('the revocation is in force', async () => (await status(sidecar, acme.key)) === 401, {
+      timeout: 5_000,
+    });
+    expect(await status(sidecar, zeta.key)).toBe(200);
+    await run('accounts deactivate zeta');
+    await eventually('the deactivation is in force', async () => (await status(sidecar, zeta.key)) === 403, {
+      timeout: 5_000,
+    });
+  },
+);

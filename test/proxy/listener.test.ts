@@ -100,6 +100,22 @@ describe('a listener with TLS', () => {
     expect(await get(sidecar, { ...old, ciphers: 'ECDHE' })).toBe(200);
   });
 
+  test.each(['X25519MLKEM768', 'X25519', 'P-256', 'P-384'])('exchanges keys in the group %s', async (ecdhCurve) => {
+    const upstream = await startUpstream();
+    expect(await get(await listenTls(upstream.origin), { ecdhCurve })).toBe(200);
+  });
+
+  test.each(['P-521', 'X448', 'ffdhe2048', 'ffdhe3072'])(
+    'does not exchange keys in the group %s, which takes long, although the client may choose',
+    async (ecdhCurve) => {
+      const upstream = await startUpstream();
+      const sidecar = await listenTls(upstream.origin);
+      await expect(get(sidecar, { ecdhCurve })).rejects.toThrow(/handshake failure/);
+      expect(await get(sidecar, { ecdhCurve: `${ecdhCurve}:P-256` })).toBe(200);
+      expect(upstream.heads()).toBe(1);
+    },
+  );
+
   test('with a client CA accepts only clients with its certificates', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin, authority.cert);

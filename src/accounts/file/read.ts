@@ -47,7 +47,7 @@ export function readAccounts(
   file: YamlFile,
   env: Env,
   vault: Vault | undefined,
-  failures: 'warning' | 'problem' = 'warning',
+  failures: UnopenedSeverity = 'warning',
 ): StoredAccount[] {
   return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures);
 }
@@ -61,7 +61,7 @@ export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
-  failures: 'warning' | 'problem' = 'problem',
+  failures: UnopenedSeverity = 'problem',
 ): StoredAccount[] {
   const content = validate(file, schema);
   const reader = new AccountsReader(file, vault);
@@ -73,6 +73,12 @@ export function accountsIn(
   reader.end(failures);
   return accounts;
 }
+
+/**
+ * How sealed strings that cannot be unwrapped are reported. `warning`: as warnings, unless none can be unwrapped, because the master key is
+ * wrong then.
+ */
+export type UnopenedSeverity = 'problem' | 'warning' | 'warning, even of all';
 
 /** The owner of credentials; `account` is undefined if the account's id is invalid. */
 interface Owner {
@@ -123,15 +129,16 @@ class AccountsReader {
    * Reports the strings that could not be unwrapped. If there are several wrapped strings and none could be unwrapped, the master key is
    * wrong, which is reported only once.
    */
-  end(failures: 'warning' | 'problem'): void {
+  end(failures: UnopenedSeverity): void {
     const failed = this.#wrapped.filter(({ error }) => error !== undefined);
     const [first] = failed;
+    const isAll = failed.length === this.#wrapped.length;
     if (first?.error?.code === 'master_key_missing') {
       this.#file.report(first.path, 'sealed: set accounts.masterKey to the master key');
-    } else if (first !== undefined && failed.length > 1 && failed.length === this.#wrapped.length) {
+    } else if (failures !== 'warning, even of all' && isAll && first !== undefined && failed.length > 1) {
       this.#file.report(first.path, 'does not open, nor does any other sealed value: expected a different master key');
     } else {
-      const isWarning = failures === 'warning' && failed.length < this.#wrapped.length;
+      const isWarning = failures === 'warning, even of all' || (failures === 'warning' && !isAll);
       for (const { path } of failed) {
         const message = 'does not open: sealed with another master key, or for another account, environment or member';
         if (isWarning) this.#file.warn(path, `${message}; requests of this account are refused`);
