@@ -8,11 +8,12 @@ import { formatEndpoints } from '../connection-limit.ts';
 export const certificateHandshakeTime = 2_000;
 
 /**
- * How long strangers wait after a failed handshake, in milliseconds for each KiB that its client has sent: those of sites without a failed
- * handshake, and all others. Verifying one KiB takes up to 13 ms, so failed handshakes take at most a quarter of the time and, unless they
- * come from ever new sites, a twentieth.
+ * How long strangers wait after a failed handshake, in milliseconds for each KiB that its client has sent in reply to the listener: those of sites without a failed
+ * handshake, and all others. Verifying one KiB takes up to 13 ms. Parsing it takes up to 160 ms if it contains explicit parameters of a curve
+ * over a field in which square roots take long. So failed handshakes take at most a quarter of the time and, unless they come from ever new
+ * sites, a twentieth.
  */
-const rests = { newSite: 40, failedSite: 250 } as const;
+const rests = { newSite: 500, failedSite: 3_000 } as const;
 
 /** Maximum number of trusted addresses, and of sites from which a handshake has failed. */
 const maxTrusted = 1_000;
@@ -87,11 +88,14 @@ export class CertificateTurns {
     if (handshake === undefined) return;
     lane.waiting.delete(handshake);
     lane.isBusy = true;
-    this.#turns.set(handshake.ends, (hasSucceeded) => {
-      this.#turns.delete(handshake.ends);
+    const { socket, ends } = handshake;
+    // Only what follows the first message counts, because the certificates come later.
+    const before = socket.bytesRead;
+    this.#turns.set(ends, (hasSucceeded) => {
+      this.#turns.delete(ends);
       lane.isBusy = false;
       if (hasSucceeded) this.#trust(handshake);
-      else this.#distrust(handshake);
+      else this.#distrust(handshake, socket.bytesRead - before);
       this.#beginNext(lane);
     });
     handshake.begin();
@@ -114,11 +118,10 @@ export class CertificateTurns {
     this.#move(this.#strangers, address);
   }
 
-  #distrust({ address, site, socket }: Handshake): void {
-    const kibibytes = socket.bytesRead / 1_024;
+  #distrust({ address, site }: Handshake, bytes: number): void {
     const now = performance.now();
     for (const kind of ['newSite', 'failedSite'] as const)
-      this.#restsUntil[kind] = Math.max(this.#restsUntil[kind], now + kibibytes * rests[kind]);
+      this.#restsUntil[kind] = Math.max(this.#restsUntil[kind], now + (bytes / 1_024) * rests[kind]);
     this.#failedSites.set(site, true);
     this.#trusted.delete(address);
     const lane = this.#lanes.get(address);
