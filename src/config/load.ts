@@ -47,21 +47,26 @@ export function loadFiles(
   refusal?: string,
 ): LoadedFiles {
   const files = new Files();
-  const filesOfAccounts = new Files();
+  /** The files of the store that the settings name and, if the settings are refused, those of the current store. */
+  const [filesOfStore, filesOfCurrent] = [new Files(), new Files()];
   const known = [...(running?.masterKeys ?? []), ...unwrapped];
   const { sidecar: read, store, problemWith } = readSidecar(path, env, files, known);
   const notApplied = (reason: string): FileProblem =>
     problemWith(['accounts'], `not applied; the current settings are kept: ${reason}`);
   const sidecar: typeof read =
     refusal === undefined || !read.ok ? read : { ok: false, problems: [notApplied(refusal)] };
-  const loaded = (settings: LoadedFiles['sidecar'], accounts: LoadedFiles['accounts']): LoadedFiles => ({
+  const loaded = (
+    settings: LoadedFiles['sidecar'],
+    accounts: LoadedFiles['accounts'],
+    { digest } = filesOfStore,
+  ): LoadedFiles => ({
     sidecar: settings,
     accounts,
-    files: [...new Set([...files.seen, ...filesOfAccounts.seen])],
-    digests: { sidecar: files.digest, accounts: filesOfAccounts.digest },
+    files: [...new Set([...files.seen, ...filesOfStore.seen, ...filesOfCurrent.seen])],
+    digests: { sidecar: files.digest, accounts: digest },
   });
   if (running === undefined) {
-    return loaded(sidecar, readStoreAccounts(store, env, filesOfAccounts, { problemWith, unopened }));
+    return loaded(sidecar, readStoreAccounts(store, env, filesOfStore, { problemWith, unopened }));
   }
   // A key that is revoked in the current file must stop working, even if none of the credentials can be opened any more.
   const current: Reporting = { unopened: 'warning, even of all' };
@@ -69,7 +74,7 @@ export function loadFiles(
   if (sidecar.ok && lockedKeys({ sidecar }) === undefined) {
     const isSame = isDeepStrictEqual(store, running);
     const reporting = isSame ? current : { unopened };
-    const accounts = readStoreAccounts(store, env, filesOfAccounts, { problemWith, ...reporting });
+    const accounts = readStoreAccounts(store, env, filesOfStore, { problemWith, ...reporting });
     if (isSame || accounts === undefined) return loaded(sidecar, accounts);
     if (accounts.ok) {
       const before = readStoreAccounts(running, env, new Files(), current);
@@ -82,7 +87,7 @@ export function loadFiles(
       settings = { ok: false, problems: [reason, ...accounts.problems] };
     }
   }
-  return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, current));
+  return loaded(settings, readStoreAccounts(running, env, filesOfCurrent, current), filesOfCurrent);
 }
 
 /** The number of accounts with which a change to the file takes about a second. */
