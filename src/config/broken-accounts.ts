@@ -6,10 +6,8 @@ import type { StoreSettings } from './config.ts';
 const maxProblems = 100;
 
 /** The accounts whose credentials could be unwrapped, by id. */
-export function workingAccounts(accounts: readonly Account[]): ReadonlyMap<string, Account> {
-  return new Map(
-    accounts.filter(({ unwrapError }) => unwrapError === undefined).map((account) => [account.id, account]),
-  );
+export function workingAccounts(accounts: readonly Account[]): ReadonlySet<string> {
+  return new Set(accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
 }
 
 /**
@@ -28,5 +26,18 @@ export function findBroken(
   return next
     .filter(({ id, unwrapError }) => unwrapError !== undefined && works(id))
     .slice(0, maxProblems)
-    .map(({ unwrapError = '' }) => problemWithFile(file, `${unwrapError}; the account keeps its current credentials`));
+    .map(({ unwrapError = '' }) =>
+      problemWithFile(file, `${unwrapError}; the account works with the current configuration`),
+    );
+}
+
+/** The current accounts, but with keys revoked that are revoked in `next`, and with accounts inactive that are inactive in `next`. */
+export function withRevocations(current: readonly Account[], next: readonly Account[]): readonly Account[] {
+  const byId = new Map(next.map((account) => [account.id, account]));
+  const revokedAt = new Map(next.flatMap(({ keys }) => keys.map((key) => [key.hash, key.revokedAt] as const)));
+  return current.map((account) => ({
+    ...account,
+    active: account.active && byId.get(account.id)?.active !== false,
+    keys: account.keys.map((key) => ({ ...key, revokedAt: key.revokedAt ?? revokedAt.get(key.hash) })),
+  }));
 }

@@ -2,8 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
-import { findBroken, workingAccounts } from './broken-accounts.ts';
-import type { Account } from '../accounts/account.ts';
+import { findBroken, withRevocations, workingAccounts } from './broken-accounts.ts';
 import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
@@ -56,7 +55,7 @@ export class FileStates {
    */
   take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
-    const { loaded, kept } = withoutBroken(read, running);
+    const { loaded, current } = withoutBroken(read, running);
     const isTriedAgain = loaded.isRepeated === true || loaded.refused?.mayEnd === true;
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
     for (const file of configFiles) {
@@ -64,9 +63,9 @@ export class FileStates {
       if (content?.ok === true) valid.push({ file, warnings: content.warnings });
       if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem), isTriedAgain);
     }
-    if (valid.length === 0) return {};
+    if (valid.length === 0 && current === running.accounts) return {};
     try {
-      apply(combineWithRunning(loaded, running));
+      apply(combineWithRunning(loaded, { ...running, accounts: current }));
     } catch (error) {
       log.error({ err: error }, 'configuration could not be applied');
       for (const { file } of valid) this.#failed(file, ['could not be applied: see the log']);
@@ -77,12 +76,8 @@ export class FileStates {
     for (const { file, warnings } of valid) {
       const told = loaded.isRepeated === true && this.#digests[file] === loaded.digests[file] ? [] : warnings;
       for (const warning of told) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
-      if (file === 'accounts' && kept.length > 0) {
-        this.#failed(file, kept.map(formatFileProblem), true);
-      } else {
-        this.#states.set(file, { loadedAt: now, problems: [] });
-        metrics.reloaded(file, now);
-      }
+      this.#states.set(file, { loadedAt: now, problems: [] });
+      metrics.reloaded(file, now);
     }
     const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
     const digests: FileDigests = Object.fromEntries(changed.map((file) => [file, loaded.digests[file]]));
@@ -105,36 +100,29 @@ export class FileStates {
 }
 
 /**
- * Keeps the current credentials of accounts that work now and would stop working because their sealed credentials can no longer be opened.
- * A wrong master key, or a file that was put together from two files, must not stop merchants. Everything else in the file is applied, so
- * that keys can be revoked. Settings that name a different store are refused together with that store's accounts.
+ * Refuses the new accounts if an account that works now would stop working because its sealed credentials can no longer be opened. A wrong
+ * master key, or a file that was put together from two files, must not stop merchants. But keys that are revoked in the file, and accounts
+ * that are inactive in it, stop working in any case. Settings that name a different store are refused together with that store's accounts.
  *
- * @returns the files without these credentials, and a problem for each account that keeps its credentials
+ * @returns the files to apply, and the current accounts without what is revoked in a refused file
  */
 function withoutBroken(
   loaded: ReloadedFiles,
   running: Config,
-): { readonly loaded: ReloadedFiles; readonly kept: readonly FileProblem[] } {
+): { readonly loaded: ReloadedFiles; readonly current: Config['accounts'] } {
   const { sidecar, accounts } = loaded;
-  if (accounts?.ok !== true) return { loaded, kept: [] };
-  const working = workingAccounts(running.accounts);
-  const store = sidecar?.ok === true ? sidecar.value.store : running.store;
+  const { accounts: current, store: currentStore } = running;
+  if (accounts?.ok !== true) return { loaded, current };
+  const working = workingAccounts(current);
+  const store = sidecar?.ok === true ? sidecar.value.store : currentStore;
   // If the current accounts are in a database, it is not known here which of them work.
-  const problems = findBroken(accounts.value, store, (id) => running.store.type === 'postgres' || working.has(id));
-  if (problems.length === 0) return { loaded, kept: [] };
-  if (!isDeepStrictEqual(store, running.store)) {
-    const refused = { ok: false, problems } as const;
-    return { loaded: { ...loaded, accounts: refused, sidecar: refused }, kept: [] };
+  const problems = findBroken(accounts.value, store, (id) => currentStore.type === 'postgres' || working.has(id));
+  if (problems.length === 0) return { loaded, current };
+  const refused = { ok: false, problems } as const;
+  if (!isDeepStrictEqual(store, currentStore)) {
+    return { loaded: { ...loaded, accounts: refused, sidecar: refused }, current };
   }
-  const value = accounts.value.map((account) => {
-    const current = account.unwrapError === undefined ? undefined : working.get(account.id);
-    return current === undefined ? account : withEncryptionOf(account, current);
-  });
-  return { loaded: { ...loaded, accounts: { ...accounts, value } }, kept: problems };
-}
-
-function withEncryptionOf({ id, name, active, keys }: Account, { encryption }: Account): Account {
-  return { id, name, active, keys, encryption };
+  return { loaded: { ...loaded, accounts: refused }, current: withRevocations(current, accounts.value) };
 }
 
 /** Combines the new content of valid files with the current content of the other files. */

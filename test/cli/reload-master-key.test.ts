@@ -88,7 +88,7 @@ test.each([
   ['one account', 'zeta'],
   ['the only account that encrypts', 'acme'],
 ])(
-  'if a command seals the credentials of %s with a wrong master key, the account keeps its own, and keys can be revoked',
+  'if a command seals the credentials of %s with a wrong master key, the file is refused, but keys can be revoked',
   async (_, id) => {
     const merchants = await startWithTwo({ file: 'master-key' }, 'test', { 'master-key': first });
     const { folder, run, acme, zeta, config } = merchants;
@@ -101,7 +101,7 @@ test.each([
       sidecar.entries(refusal).flatMap(({ file, problem }) => (file === 'accounts' ? String(problem) : []));
     await eventually('the credentials are refused', () => kept().length > 0);
     expect(kept()[0]).toMatch(
-      new RegExp(`account ${id} in test does not open.*; the account keeps its current credentials$`),
+      new RegExp(`account ${id} in test does not open.*; the account works with the current configuration$`),
     );
     expect(await status(sidecar, acme.key)).toBe(200);
     await run(`keys revoke acme ${acme.id}`);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { Vault } from '../../src/accounts/vault.ts';
 import { runCommand } from '../support/cli.ts';
@@ -68,9 +68,9 @@ test('a start serves the other accounts, and logs an error and the refused accou
 });
 
 test.each([
-  ['the accounts', { 'accounts.yaml': accountsFile(good, bad) }, 'accounts', [['accounts']]],
-  ['the master keys', { 'master-key': masterKey }, 'sidecar', []],
-])('a reload of %s lets an account that works keep its credentials', async (_, change, file, reloaded) => {
+  ['the accounts', { 'accounts.yaml': accountsFile(good, bad) }, 'accounts'],
+  ['the master keys', { 'master-key': masterKey }, 'sidecar'],
+])('a reload of %s is refused if it would break an account that works', async (_, change, file) => {
   const { folder, config } = await folderWith(good, entry('globex', olderKey, keys.globex));
   const sidecar = await startServe(config);
   const post = (key: string) => send(sidecar, 'POST /api/s2s/x', { key, body: envelopeOf(acmeTest, '{}') });
@@ -79,7 +79,28 @@ test.each([
   expect(new Set(problems.map((problem) => problem['file']))).toEqual(new Set([file]));
   for (const key of [keys.acme, keys.globex]) expect((await post(key)).status).toBe(200);
   await settle();
-  expect(sidecar.entries('configuration reloaded').map(({ files }) => files)).toEqual(reloaded);
+  expect(sidecar.entries('configuration reloaded')).toEqual([]);
+});
+
+test('of refused accounts, only revocations and deactivations are applied', async () => {
+  const other = (id: string, more: object): Record<string, unknown> => {
+    const keys = [{ id: `${id}-1`, key: `sk_test_${id.repeat(6)}`, createdAt: '2026-11-01', ...more }];
+    return { id, name: id, keys };
+  };
+  const before = [good, other('zeta', {}), other('kilo', {})];
+  const { folder, config } = await folderWith(...before, entry('globex', olderKey, keys.globex));
+  const sidecar = await startServe(config);
+  const status = async (key: string): Promise<number> => (await send(sidecar, 'GET /api/v1/balance', { key })).status;
+  const inactive = { ...other('zeta', {}), active: false };
+  const revoked = other('kilo', { revokedAt: '2026-11-02' });
+  // The key of acme is missing, which does not revoke it, because the file may be that of another sidecar.
+  folder.replace({ 'accounts.yaml': accountsFile({ ...good, keys: [] }, inactive, revoked, other('nova', {}), bad) });
+  await sidecar.untilEntries('configuration is invalid: the current one is kept');
+  expect(await status(keys.acme)).toBe(200);
+  expect(await status(keys.globex)).toBe(200);
+  expect(await status(`sk_test_${'nova'.repeat(6)}`)).toBe(401);
+  await vi.waitFor(async () => expect(await status(`sk_test_${'zeta'.repeat(6)}`)).toBe(403));
+  expect(await status(`sk_test_${'kilo'.repeat(6)}`)).toBe(401);
 });
 
 test('a reload that leaves an account broken is applied, and so is one that repairs it', async () => {
