@@ -47,8 +47,7 @@ export function loadFiles(
   refusal?: string,
 ): LoadedFiles {
   const files = new Files();
-  /** The files of the store that the settings name and, if the settings are refused, those of the current store. */
-  const [filesOfStore, filesOfCurrent] = [new Files(), new Files()];
+  const filesOfStore = new Files();
   const known = [...(running?.masterKeys ?? []), ...unwrapped];
   const { sidecar: read, store, problemWith } = readSidecar(path, env, files, known);
   const notApplied = (reason: string): FileProblem =>
@@ -58,36 +57,33 @@ export function loadFiles(
   const loaded = (
     settings: LoadedFiles['sidecar'],
     accounts: LoadedFiles['accounts'],
-    { digest } = filesOfStore,
+    filesOfAccounts = filesOfStore,
   ): LoadedFiles => ({
     sidecar: settings,
     accounts,
-    files: [...new Set([...files.seen, ...filesOfStore.seen, ...filesOfCurrent.seen])],
-    digests: { sidecar: files.digest, accounts: digest },
+    files: [...new Set([...files.seen, ...filesOfStore.seen, ...filesOfAccounts.seen])],
+    digests: { sidecar: files.digest, accounts: filesOfAccounts.digest },
   });
   if (running === undefined) {
     return loaded(sidecar, readStoreAccounts(store, env, filesOfStore, { problemWith, unopened }));
   }
   // A key that is revoked in the current file must stop working, even if none of the credentials can be opened any more.
-  const current: Reporting = { unopened: 'warning, even of all' };
-  let settings = sidecar;
-  if (sidecar.ok && lockedKeys({ sidecar }) === undefined) {
-    const isSame = isDeepStrictEqual(store, running);
-    const reporting = isSame ? current : { unopened };
-    const accounts = readStoreAccounts(store, env, filesOfStore, { problemWith, ...reporting });
-    if (isSame || accounts === undefined) return loaded(sidecar, accounts);
-    if (accounts.ok) {
-      const before = readStoreAccounts(running, env, new Files(), current);
-      const working = workingAccounts(before?.ok === true ? before.value : []);
-      const broken = findBroken(accounts.value, sidecar.value.store, (id) => working.has(id));
-      if (broken.length === 0) return loaded(sidecar, accounts);
-      settings = { ok: false, problems: [notApplied('some accounts that work now would stop working'), ...broken] };
-    } else {
-      const reason = notApplied('the accounts that the new settings name are not valid');
-      settings = { ok: false, problems: [reason, ...accounts.problems] };
-    }
-  }
-  return loaded(settings, readStoreAccounts(running, env, filesOfCurrent, current), filesOfCurrent);
+  const evenOfAll = { unopened: 'warning, even of all' } as const;
+  const filesOfCurrent = new Files();
+  const readCurrent = (): LoadedFiles['accounts'] => readStoreAccounts(running, env, filesOfCurrent, evenOfAll);
+  if (!sidecar.ok || lockedKeys({ sidecar }) !== undefined) return loaded(sidecar, readCurrent(), filesOfCurrent);
+  const isSame = isDeepStrictEqual(store, running);
+  const accounts = readStoreAccounts(store, env, filesOfStore, { problemWith, ...(isSame ? evenOfAll : { unopened }) });
+  if (isSame || accounts === undefined) return loaded(sidecar, accounts);
+  const current = readCurrent();
+  const refused = (reason: string, problems: readonly FileProblem[]): LoadedFiles =>
+    loaded({ ok: false, problems: [notApplied(reason), ...problems] }, current, filesOfCurrent);
+  if (!accounts.ok) return refused('the accounts that the new settings name are not valid', accounts.problems);
+  const working = workingAccounts(current?.ok === true ? current.value : []);
+  const broken = findBroken(accounts.value, sidecar.value.store, (id) => working.has(id));
+  return broken.length === 0
+    ? loaded(sidecar, accounts)
+    : refused('some accounts that work now would stop working', broken);
 }
 
 /** The number of accounts with which a change to the file takes about a second. */
