@@ -1,6 +1,6 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api-types.ts';
-import { endSession, isOfSession, sessionHeader, unreachable } from './session.ts';
+import { endSession, isOfSession, sessionHeader, sessionSignal, unreachable } from './session.ts';
 import { texts } from './texts.ts';
 
 type Schemas = components['schemas'];
@@ -75,6 +75,8 @@ export const api = createClient<paths>({ baseUrl: location.origin });
 api.use({
   onRequest: ({ request }) => {
     for (const [name, value] of Object.entries(sessionHeader())) request.headers.set(name, value);
+    // A change is not cancelled: its outcome would be unknown.
+    return request.method === 'GET' ? new Request(request, { signal: sessionSignal() }) : request;
   },
   // A late response to a request from the previous session must not end the next operator's session.
   onResponse: ({ request, response }) => {
@@ -94,7 +96,7 @@ export async function ask<Data>(
   try {
     response = await asked;
   } catch {
-    unreachable.value = true;
+    unreachable.value = !sessionSignal().aborted;
     throw new Refused('unreachable', texts.unreachableShort);
   }
   unreachable.value = false;

@@ -77,6 +77,17 @@ export function isOfSession(headers: Headers): boolean {
   return headers.get('Session-Key') === sessionStorage.getItem(storedKey);
 }
 
+/** Cancels the requests of the current session. */
+let requests = new AbortController();
+
+/**
+ * Aborted when the operator signs out. Without this, requests that the server receives after the end of the session would be refused, and
+ * the browser would report each one as an error.
+ */
+export function sessionSignal(): AbortSignal {
+  return requests.signal;
+}
+
 /** Loads the signed-in operator from the server. */
 export async function resume(): Promise<void> {
   try {
@@ -114,6 +125,7 @@ export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreach
   sessionEnded.value = false;
   const { session_key: key, ...begun } = (await response.json()) as Session & { readonly session_key: string };
   sessionStorage.setItem(storedKey, key);
+  requests = new AbortController();
   session.value = begun;
   return undefined;
 }
@@ -137,6 +149,7 @@ export function endWhenIdle(): void {
 }
 
 export async function signOut(): Promise<void> {
+  requests.abort();
   try {
     await fetch(address, { method: 'DELETE', headers: sessionHeader() });
   } catch {
