@@ -151,22 +151,3 @@ function networksOf(address: string): { readonly address: string; readonly site:
   const groups = before.split(':');
   return { address: groups.slice(0, 4).join(':'), site: groups.slice(0, 3).join(':') };
 }
-
-/** Lets a TLS server of Node's begin its handshakes in turns. A client that waits for longer than `patience` milliseconds is disconnected. */
-export function beginInTurns(server: EventEmitter, patience: number): void {
-  const turns = new CertificateTurns(server);
-  const listeners = server.listeners('connection');
-  server.removeAllListeners('connection').on('connection', (socket: Socket) => {
-    const leave = (): void => void socket.destroy();
-    socket.on('error', leave).setTimeout(patience, leave);
-    // A connection on which nothing has arrived takes no turn, because browsers open connections in advance.
-    socket.once('readable', () => {
-      if (socket.readableLength === 0) leave();
-      else
-        turns.add(socket, () => {
-          socket.setTimeout(0, leave);
-          for (const begin of listeners) begin.call(server, socket);
-        });
-    });
-  });
-}

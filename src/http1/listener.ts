@@ -188,9 +188,9 @@ export class Listener implements ConnectionOwner {
 
   /** Queues each handshake, because a handshake takes milliseconds and thousands of clients may send their first bytes at once. */
   #beginHandshake(socket: Socket, connection: ServerConnection): void {
-    whenHelloArrives(socket, this.#hellos, (isTls) => {
-      if (!isTls) {
-        this.#handshakeFailed('not_tls', socket.remoteAddress);
+    whenHelloArrives(socket, this.#hellos, (fault) => {
+      if (fault !== undefined) {
+        this.#handshakeFailed(fault, socket.remoteAddress);
         socket.destroy();
         return;
       }

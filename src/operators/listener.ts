@@ -1,19 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { parse as parseQuery } from 'node:querystring';
-import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
-import { http } from '../http.ts';
-import { beginInTurns, certificateHandshakeTime } from '../http1/certificate-turns.ts';
 import { limitParser } from '../parser-limits.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
-import { oneInATurn } from '../proxy/capacity/queues.ts';
-import { https, onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
+import { onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Parts } from './endpoint.ts';
@@ -24,8 +21,9 @@ import { bodyLimit, toProblem } from './to-problem.ts';
 import { ApiProblem, problemBody, problems, findProblemsPage, type ProblemCode } from './problems.ts';
 import { ReadTurns } from './read-turns.ts';
 import { Routes } from './routes.ts';
-import { findToken, ownerInTurns, ownerOf } from './tokens.ts';
+import { findToken, ownerOf } from './tokens.ts';
 import { OwnerQueues } from './owner-queues.ts';
+import { createServer, limits } from './server.ts';
 import { UnparsedRequests } from './unparsed.ts';
 import { waitUntil } from '../promises.ts';
 import type { EpochMs } from '../times.ts';
@@ -33,15 +31,6 @@ import type { EpochMs } from '../times.ts';
 /** The status that the log and the metrics show for a request whose client has left. */
 const clientLeft = 499;
 
-/** Limits for clients that have not sent a token yet. Times are in milliseconds. */
-const limits = {
-  maxHeaderSize: 8_192,
-  handshakeTimeout: 5_000,
-  headersTimeout: 5_000,
-  requestTimeout: 10_000,
-  // By default Node checks the two timeouts above only every 30 s.
-  connectionsCheckingInterval: 1_000,
-};
 /** Maximum number of query parameters that are read. */
 const maxParameters = 100;
 /**
@@ -144,7 +133,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     return authorization === undefined ? console.findToken(req) : findToken(authorization, state().tokens);
   };
   const app = fastify({
-    serverFactory: (handle) => createListener(handle, (req) => ownerInTurns(authenticate(req)), unparsed, tls),
+    serverFactory: (handle) => createServer(handle, authenticate, { ...dependencies, unparsed }),
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
     // The router must not limit the length of parameters, because each endpoint validates its own parameters.
@@ -237,30 +226,6 @@ function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
     app.server.close();
     app.server.closeAllConnections();
   };
-}
-
-function createListener(
-  handle: RequestListener,
-  findOwner: (req: IncomingMessage) => string | undefined,
-  unparsed: UnparsedRequests,
-  tls: TlsOptions | undefined,
-): Server {
-  const serve = oneInATurn(handle, findOwner);
-  const begin: RequestListener = (req, res) => {
-    const before = unparsed.begin(res);
-    if (req.socket.destroyed) return;
-    if (res.socket !== null) serve(req, res);
-    // The client may have the whole previous response before Node notices, so wait. If the connection is then closed, `res` gets no socket.
-    else if (before?.writableEnded) before.once('finish', () => void (res.socket !== null && serve(req, res)));
-    // Refuse pipelined requests, which would all be processed and held at once. No browser sends them.
-    else req.socket.destroy();
-  };
-  const options = tls?.requestCert === true ? { ...limits, handshakeTimeout: certificateHandshakeTime } : limits;
-  const server =
-    tls === undefined ? http.createServer(options, begin) : https().createServer({ ...options, ...tls }, begin);
-  if (tls?.requestCert === true) beginInTurns(server, limits.handshakeTimeout);
-  // Expectations other than 100-continue may be ignored (RFC 9110 §10.1.1).
-  return server.on('checkExpectation', begin);
 }
 
 /** Why a request was refused, if its token or its host was the reason. */

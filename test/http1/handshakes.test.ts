@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect as connectPlain, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect as connectPlain, type AddressInfo, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
@@ -8,6 +8,7 @@ import type { ServerConnection } from '../../src/http1/connection.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import type { HandshakeFault } from '../../src/tls.ts';
 import { createAuthority } from '../support/certificates.ts';
+import { recordHello } from '../support/hello.ts';
 import { eventually } from '../support/eventually.ts';
 import { untilCollected } from '../support/memory.ts';
 import { manualQueue } from '../support/manual-queue.ts';
@@ -91,20 +92,6 @@ test('handshakes that are broken off leave nothing in memory', async () => {
   await eventually('all are closed', () => closed === 20);
   await untilCollected(connections);
 });
-
-/** Captures the first TLS record that a client sends. */
-async function recordHello(): Promise<Buffer> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
-  const accepted = once(server, 'connection') as Promise<[Socket]>;
-  const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' }).on('error', () => {});
-  onTestFinished(() => void client.destroy());
-  const [socket] = await accepted;
-  const [hello] = (await once(socket, 'data')) as [Buffer];
-  socket.destroy();
-  return hello;
-}
 
 async function turns(): Promise<void> {
   for (let i = 0; i < 50; i += 1) await nextTurn();
@@ -209,17 +196,16 @@ test('the rest of a first record that has begun to arrive is read in the clientâ
 });
 
 test.each([
-  ['plain HTTP', Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n')],
-  ['another type of record', Buffer.of(23, 3, 1, 0, 5)],
-  ['another major version', Buffer.of(22, 2, 1, 0, 5)],
-  ['a record that is too long', Buffer.of(22, 3, 1, 0x40, 1)],
-])('%s is not TLS, and takes no turn', async (_, bytes) => {
+  ['plain HTTP', 'not_tls', Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n')],
+  ['another type of record', 'not_tls', Buffer.of(23, 3, 1, 0, 5)],
+  ['a first message that is too long', 'other', Buffer.of(22, 3, 1, 0x40, 1)],
+])('%s is refused as %s, and takes no turn', async (_, fault, bytes) => {
   const { port, handshakes, failures } = await start();
   const client = await connectRaw(port);
   const closed = once(client, 'close');
   client.resume().write(bytes);
   await closed;
-  expect(failures).toEqual(['not_tls']);
+  expect(failures).toEqual([fault]);
   expect(handshakes).toEqual([]);
 });
 

@@ -9,6 +9,7 @@ import { Connection, openConnection, parseOnly, parseResponses } from '../suppor
 import { eventually } from '../support/eventually.ts';
 import { floodWhileBlocked } from '../support/flood.ts';
 import { freePort } from '../support/free-port.ts';
+import { record, recordHello } from '../support/hello.ts';
 import { openRaw13 } from '../support/key-updates.ts';
 import { echo, keepIn, startServer, TestServer } from '../support/http1.ts';
 import { settle } from '../support/turns.ts';
@@ -598,15 +599,17 @@ describe('on TLS', () => {
   });
 
   test('a handshake of more than 32 KiB is cut off', async () => {
-    const server = await startServer({ tls: certificate });
-    // Build records of a ClientHello of 131,000 bytes.
-    const record = (first: string): string => `\x16\x03\x01\x20\x00${first}`.padEnd(5 + 0x2000, '\0');
-    const hello = '\x01\x01\xff\xb8\x03\x03';
+    const server = await startServer({ tls: { ...certificate, requestCert: true, ca: authority.cert } });
     const client = await openConnection(server.port);
-    client.send(record(hello) + record(''));
+    client.send((await recordHello({ maxVersion: 'TLSv1.2' })).toString('latin1'));
+    await eventually('the client gets an answer', () => client.received !== '');
+    // Three records with parts of a chain of certificates (message type 11) of 98,304 bytes.
+    const part = (first: Buffer): string =>
+      record(Buffer.concat([first, Buffer.alloc(0x3000)]), 22, 3).toString('latin1');
+    client.send(part(Buffer.of(11, 1, 0x80, 0)) + part(Buffer.alloc(0)));
     await new Promise((resolve) => setTimeout(resolve, 600));
     expect(server.closed).toBe(0);
-    client.send(record('') + record(''));
+    client.send(part(Buffer.alloc(0)));
     await eventually('the client is cut off', () => server.closed > 0);
     expect([server.closed, server.exceeded]).toEqual([1, 1]);
   });

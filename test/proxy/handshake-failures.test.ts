@@ -13,6 +13,8 @@ import { HandshakeFailures } from '../../src/telemetry/handshakes.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { HandshakeFault } from '../../src/tls.ts';
 import { createAuthority, type Certificate } from '../support/certificates.ts';
+import { helloOf, helloWith, keyShares, offersTls13, record } from '../support/hello.ts';
+import { maxHelloSize } from '../../src/http1/client-hello.ts';
 import { startGateway } from '../support/gateway.ts';
 import { admin, operatorsOf, type TestSidecar } from '../support/sidecar.ts';
 import { untilSample } from '../telemetry/samples.ts';
@@ -128,6 +130,24 @@ const failures: readonly (readonly [string, HandshakeFault, (port: number) => Pr
     async (port) => void (await openTcp(port)).write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'),
   ],
   ['stops within its first message', 'timeout', async (port) => void (await openTcp(port)).write(incompleteHello)],
+  [
+    'sends a first message that is too long',
+    'other',
+    async (port) => void (await openTcp(port)).write(helloOf(maxHelloSize + 1)),
+  ],
+  [
+    'sends the rest of its first message in another record',
+    'other',
+    async (port) => {
+      const message = helloWith(offersTls13, keyShares(29)).subarray(5);
+      (await openTcp(port)).write(Buffer.concat([record(message.subarray(0, 60)), record(message.subarray(60))]));
+    },
+  ],
+  [
+    'has no key share in a group that the listener accepts',
+    'unsupported',
+    (port) => shake(port, { ...client, ecdhCurve: 'P-384:P-256' }),
+  ],
   [
     'resets the connection within its first message',
     'client_left',

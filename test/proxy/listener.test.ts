@@ -100,19 +100,33 @@ describe('a listener with TLS', () => {
     expect(await get(sidecar, { ...old, ciphers: 'ECDHE' })).toBe(200);
   });
 
-  test.each(['X25519MLKEM768', 'X25519', 'P-256', 'P-384'])('exchanges keys in the group %s', async (ecdhCurve) => {
+  test('does not encrypt with ARIA, which takes long, although the client may choose', async () => {
+    const ciphers = 'ECDHE-ARIA256-GCM-SHA384';
+    const upstream = await startUpstream();
+    const ofRsa = createAuthority(2, 'rsa');
+    const tls = { ...ofRsa.issue('DNS:localhost', 'IP:127.0.0.1'), clientCa: undefined };
+    const sidecar = await listenTls(upstream.origin, undefined, { listen: { host: '127.0.0.1', port: 0, tls } });
+    const old = { ca: ofRsa.cert, maxVersion: 'TLSv1.2' } as const;
+    await expect(get(sidecar, { ...old, ciphers })).rejects.toThrow(/handshake failure/);
+    expect(upstream.heads()).toBe(0);
+    expect(await get(sidecar, { ...old, ciphers: `${ciphers}:ECDHE-RSA-AES128-GCM-SHA256` })).toBe(200);
+  });
+
+  test.each(['X25519MLKEM768', 'X25519', 'P-256'])('exchanges keys in the group %s', async (ecdhCurve) => {
     const upstream = await startUpstream();
     expect(await get(await listenTls(upstream.origin), { ecdhCurve })).toBe(200);
   });
 
-  test.each(['P-521', 'X448', 'ffdhe2048', 'ffdhe3072'])(
+  test.each(['P-384', 'P-521', 'X448', 'ffdhe2048', 'ffdhe3072'])(
     'does not exchange keys in the group %s, which takes long, although the client may choose',
     async (ecdhCurve) => {
       const upstream = await startUpstream();
       const sidecar = await listenTls(upstream.origin);
-      await expect(get(sidecar, { ecdhCurve })).rejects.toThrow(/handshake failure/);
-      expect(await get(sidecar, { ecdhCurve: `${ecdhCurve}:P-256` })).toBe(200);
-      expect(upstream.heads()).toBe(1);
+      for (const curves of [ecdhCurve, `${ecdhCurve}:P-256`])
+        await expect(get(sidecar, { ecdhCurve: curves })).rejects.toThrow(/handshake failure/);
+      expect(upstream.heads()).toBe(0);
+      // The client offers the group too, but its key share is in another.
+      expect(await get(sidecar, { ecdhCurve: `${ecdhCurve}:*P-256` })).toBe(200);
     },
   );
 
