@@ -44,7 +44,13 @@ export class Proxy {
     this.#budgets = new Budgets(limits, snapshot.servesBoth);
     this.#closings = new Closings(recorder.metrics, log);
     this.#connections = new ClientConnections(this.#budgets, this.#closings, {
-      serve: (http, client) => this.#runner.serve(http, client, this.#snapshot),
+      serve: (http, client) => {
+        // Until the key is known, the connection is one of those without a key.
+        const { turns } = client.claim;
+        const began = performance.now();
+        this.#runner.serve(http, client, this.#snapshot);
+        turns.countHead(client, performance.now() - began);
+      },
       onError: (error) => log.error({ err: error }, 'connection failed'),
     });
     this.#admission = new Admission(limits.inFlight, recorder, clock);

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Turns, type HeldUp } from '../../src/proxy/capacity/queues.ts';
+import { QueuesOfAll, Turns, type HeldUp } from '../../src/proxy/capacity/queues.ts';
 import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -26,6 +26,10 @@ function start(count: number, turns = new Turns()) {
         waits = true;
         turn.await(turns, 'smallPieces', resume);
         turns.holdUpOthers(this);
+      },
+      /** Reports that a request's head has taken this many milliseconds. */
+      work(took: number): void {
+        turns.countHead(this, took);
       },
       leave: () => turn.withdraw(),
     };
@@ -184,4 +188,20 @@ test('a client that leaves is not read', async () => {
   at(0).offend();
   at(1).leave();
   expect(await readNow()).toEqual([0, 2]);
+});
+
+test.each([
+  ['clients without a key', new Turns(true), true],
+  ['clients with public keys', new Turns(false, new QueuesOfAll()), true],
+  ['clients with secret keys', new Turns(), false],
+])('heads of %s that take 8 milliseconds in a turn make the others wait: %#', async (_whose, turns, wait) => {
+  const { at, readNow } = start(130, turns);
+  at(0).work(7.9);
+  // Nobody waits, so nobody is read again.
+  expect(await readNow()).toEqual([]);
+  at(0).work(7);
+  at(1).work(1);
+  at(2).work(100);
+  expect(await readNow()).toEqual(wait ? [0, ...range(2, 65)] : []);
+  expect(await readNow()).toEqual(wait ? range(65, 129) : []);
 });

@@ -27,6 +27,13 @@ async function openConnections(sidecar: TestSidecar, count: number): Promise<Con
   return connections;
 }
 
+/** Makes the heads of requests take this many milliseconds, or a few times as many, as measured by the sidecar. */
+function stepClock(step: number): void {
+  let time = performance.now();
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += step));
+  onTestFinished(() => clock.mockRestore());
+}
+
 /** The `X-Client` of each request, in the order in which the responses end. */
 function orderOfResponses(): readonly string[] {
   const order: string[] = [];
@@ -46,6 +53,19 @@ test('few requests without a key begin in a turn of the event loop, however many
   expect(turns).toHaveLength(160);
   // In each turn, eight requests that were just read begin, and eight that wait.
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
+});
+
+test('if the heads of clients without a key take long, the other such clients are read in turns', async () => {
+  const { sidecar } = await start();
+  const clients = await openConnections(sidecar, 160);
+  const heldUp = vi.spyOn(Turns.prototype, 'holdUpOthers');
+  onTestFinished(() => heldUp.mockRestore());
+  for (const [round, step] of [0.001, 0.5].entries()) {
+    stepClock(step);
+    for (const client of clients) client.send(keyless);
+    await Promise.all(clients.map((client) => client.untilText('missing_api_key', round + 1)));
+    expect(heldUp.mock.calls.length > 0).toBe(round === 1);
+  }
 });
 
 test('work that never waits finds room in each turn', async () => {
@@ -371,6 +391,7 @@ test.each([
       client.send(post);
       await client.untilText('"code":"', times);
     };
+    stepClock(0.001);
     if (reason === 'account') clients.shift()?.send(post);
     await Promise.all(clients.map((client) => refuse(client, 1)));
     const turns = turnsOfResponses();

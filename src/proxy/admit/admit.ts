@@ -95,7 +95,7 @@ export class Admission {
     // for the first frame of the WebSocket.
     if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
       const why = 'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding';
-      return { ...exchange, refusal: ambiguousBecause(why, environment) };
+      return { ...exchange, refusal: ambiguousBecause(() => why, environment) };
     }
     return exchange;
   }

@@ -8,7 +8,7 @@ import { ambiguousOctet, isUtf8 } from './target.ts';
 /** Refuses a head that can be read in two ways. The refusal has a hint if the first `Host` belongs to the test environment. */
 export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
   const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
-  return ambiguousBecause(hintForHead(http), snapshot.findEnvironment(http.fields[at + 1] ?? ''));
+  return ambiguousBecause(() => hintForHead(http), snapshot.findEnvironment(http.fields[at + 1] ?? ''));
 }
 
 /** Like `ambiguousHead`, for a head that the parser refused. @param text the part of the head that was read */
@@ -16,11 +16,12 @@ export function ambiguousText(text: string, snapshot: GatewaySnapshot): Refusal 
   // The pattern does not skip white space before the host, because its running time would then grow with the square of the number of
   // spaces.
   const [, host = ''] = /\r\nhost:([^\r]*)/i.exec(text) ?? [];
-  return ambiguousBecause(hintForText(text), snapshot.findEnvironment(host.trim()));
+  return ambiguousBecause(() => hintForText(text), snapshot.findEnvironment(host.trim()));
 }
 
-export function ambiguousBecause(hint: string, environment: ServedEnvironment | undefined): Refusal {
-  return new Refusal('ambiguous_request', environment?.name === 'test' ? { hint } : {});
+/** @param hint creates the hint. It is called only for the test environment, because anyone can send such requests, and hints take time */
+export function ambiguousBecause(hint: () => string, environment: ServedEnvironment | undefined): Refusal {
+  return new Refusal('ambiguous_request', environment?.name === 'test' ? { hint: hint() } : {});
 }
 
 const notAPath = 'the request line has no path that begins with "/": do not send a whole URL or "*"';
@@ -54,9 +55,20 @@ const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
   [/[^\w.~!$&'()*+,=:@%/-]/, () => 'a character that must be percent-encoded'],
 ];
 
+/** Where the first run of percent-encoded bytes begins that is not UTF-8. Decodes prefixes, because there may be thousands of runs. */
 function notUtf8At(path: string): number | undefined {
-  for (const { 0: run, index } of path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) if (!isUtf8(run)) return index;
-  return undefined;
+  const runs = [...path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)].map(
+    ({ 0: run, index }) => [index, index + run.length] as const,
+  );
+  const isUtf8UpTo = (middle: number): boolean => isUtf8(path.slice(0, runs[middle]?.[1]));
+  let [first, last] = [0, runs.length - 1];
+  if (last === -1 || isUtf8UpTo(last)) return undefined;
+  while (first < last) {
+    const middle = (first + last) >> 1;
+    if (isUtf8UpTo(middle)) first = middle + 1;
+    else last = middle;
+  }
+  return runs[first]?.[0];
 }
 
 function hintForFields(fields: readonly string[], minor: number): string {

@@ -37,7 +37,8 @@ export async function runCipherTest(
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
   const [key, iv] = [fieldText(http, 'key'), fieldText(http, 'iv')];
   if (key === undefined || iv === undefined) {
-    return ambiguousBecause(`there are two ${key === undefined ? 'key' : 'iv'} headers: send one`, environment);
+    const twice = key === undefined ? 'key' : 'iv';
+    return ambiguousBecause(() => `there are two ${twice} headers: send one`, environment);
   }
   const credentials = parseCredentials(key, iv, 'text');
   // `parseCredentials` accepts an IV in quotes, because it is long enough, so the quotes must be detected here.

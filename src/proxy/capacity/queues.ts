@@ -19,6 +19,12 @@ const readAgainInTurn = 4;
 const readOnInTurn = 1;
 
 /**
+ * How many milliseconds the heads of requests without a secret key may take in a turn before the other clients must wait. A head of 15 KB
+ * takes up to half a millisecond, and thousands of clients may send one at the same time.
+ */
+const headsTime = 8;
+
+/**
  * A queue of connections to an upstream that wait to be read again. The accounts whose responses they carry take turns. Requests with secret
  * keys and all others are two groups, because anyone can use the public keys of any number of accounts.
  */
@@ -92,10 +98,14 @@ export class Turns {
   readonly heldUp: HeldUp;
   /** Like `heldUp`, but only for new connections. */
   readonly heldUpNew: HeldUp;
+  readonly #limitsHeads: boolean;
+  /** How many milliseconds the heads in this turn have taken. */
+  #headsTook = 0;
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
-   * @param shared       the queues that this account shares with other accounts, which take turns; undefined if it shares none
+   * @param shared       the queues that this account shares with other accounts, which take turns; undefined if it shares none. They are
+   *   shared by accounts with public keys, which anyone can use
    */
   constructor(areAnonymous = false, shared?: QueuesOfAll) {
     const breaking = areAnonymous ? floodsInTurn : 1;
@@ -104,6 +114,20 @@ export class Turns {
     this.bytes = shared?.bytes.of(this) ?? new TickQueue(readAgainInTurn);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
+    this.#limitsHeads = areAnonymous || shared !== undefined;
+  }
+
+  /**
+   * Counts a request's head, and holds up the other clients if the heads have taken too long in this turn of the event loop.
+   *
+   * @param took how many milliseconds the head took
+   */
+  countHead(client: Reader, took: number): void {
+    if (!this.#limitsHeads) return;
+    const before = this.#headsTook;
+    if (before === 0) setImmediate(() => (this.#headsTook = 0));
+    this.#headsTook += took;
+    if (before < headsTime && this.#headsTook >= headsTime) this.holdUpOthers(client);
   }
 
   /**
