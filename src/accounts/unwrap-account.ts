@@ -43,13 +43,13 @@ export function unwrapAccount(stored: StoredAccount, vault: Vault): Account {
  * The same as `unwrapAccount`, except that an account whose credentials cannot be unwrapped is returned with `unwrapError`, so that other
  * accounts are still served.
  *
- * @throws AccountsError `master_key_missing`, `store_invalid`
+ * @throws AccountsError `store_invalid`
  */
 export function unwrapIfPossible(stored: StoredAccount, vault: Vault): Account {
   try {
     return unwrapAccount(stored, vault);
   } catch (error) {
-    if (!(error instanceof AccountsError) || error.code !== 'master_key_wrong') throw error;
+    if (!(error instanceof AccountsError) || !error.code.startsWith('master_key_')) throw error;
     const { id, name, active, keys } = stored;
     return { id, name, active, keys, encryption: {}, unwrapError: error.message };
   }

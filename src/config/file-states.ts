@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
-import { findBroken, withRevocations, workingAccounts } from './broken-accounts.ts';
+import { chooseAccounts } from './broken-accounts.ts';
 import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
@@ -53,19 +53,20 @@ export class FileStates {
    * @param apply puts a configuration into effect, or throws and keeps the current one
    * @returns the digests of the applied files whose content has changed
    */
-  take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
+  take(loaded: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
-    const { loaded, current } = withoutBroken(read, running);
+    const { accounts, problems } = chooseAccounts(loaded, running);
     const isTriedAgain = loaded.isRepeated === true || loaded.refused?.mayEnd === true;
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
     for (const file of configFiles) {
       const content = loaded[file];
-      if (content?.ok === true) valid.push({ file, warnings: content.warnings });
-      if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem), isTriedAgain);
+      const wrong = content?.ok === false ? content.problems : file === 'accounts' ? problems : [];
+      if (wrong.length > 0) this.#failed(file, wrong.map(formatFileProblem), isTriedAgain);
+      else if (content?.ok === true) valid.push({ file, warnings: content.warnings });
     }
-    if (valid.length === 0 && current === running.accounts) return {};
+    if (valid.length === 0 && accounts === running.accounts) return {};
     try {
-      apply(combineWithRunning(loaded, { ...running, accounts: current }));
+      apply({ ...(loaded.sidecar?.ok === true ? loaded.sidecar.value : running), accounts });
     } catch (error) {
       log.error({ err: error }, 'configuration could not be applied');
       for (const { file } of valid) this.#failed(file, ['could not be applied: see the log']);
@@ -97,37 +98,4 @@ export class FileStates {
     if (isTriedAgain && isDeepStrictEqual(problems, before?.problems)) return;
     for (const problem of problems) log.error({ file, problem }, 'configuration is invalid: the current one is kept');
   }
-}
-
-/**
- * Refuses the new accounts if an account that works now would stop working because its sealed credentials can no longer be opened. A wrong
- * master key, or a file that was put together from two files, must not stop merchants. But keys that are revoked in the file, and accounts
- * that are inactive in it, stop working in any case. Settings that name a different store are refused together with that store's accounts.
- *
- * @returns the files to apply, and the current accounts without what is revoked in a refused file
- */
-function withoutBroken(
-  loaded: ReloadedFiles,
-  running: Config,
-): { readonly loaded: ReloadedFiles; readonly current: Config['accounts'] } {
-  const { sidecar, accounts } = loaded;
-  const { accounts: current, store: currentStore } = running;
-  if (accounts?.ok !== true) return { loaded, current };
-  const working = workingAccounts(current);
-  const store = sidecar?.ok === true ? sidecar.value.store : currentStore;
-  // If the current accounts are in a database, it is not known here which of them work.
-  const problems = findBroken(accounts.value, store, (id) => currentStore.type === 'postgres' || working.has(id));
-  if (problems.length === 0) return { loaded, current };
-  const refused = { ok: false, problems } as const;
-  if (!isDeepStrictEqual(store, currentStore)) {
-    return { loaded: { ...loaded, accounts: refused, sidecar: refused }, current };
-  }
-  return { loaded: { ...loaded, accounts: refused }, current: withRevocations(current, accounts.value) };
-}
-
-/** Combines the new content of valid files with the current content of the other files. */
-function combineWithRunning({ sidecar, accounts }: ReloadedFiles, running: Config): Config {
-  const settings = sidecar?.ok === true ? sidecar.value : running;
-  if (settings.store.type === 'postgres') return { ...settings, accounts: [] };
-  return { ...settings, accounts: accounts?.ok === true ? accounts.value : running.accounts };
 }

@@ -49,7 +49,7 @@ export async function loadInThread(
   } catch (error) {
     if (error instanceof AccountsError) throw error;
     const content = { ok: false, problems: [problemWithFile(task.file, describeFailure(error))] } as const;
-    return { sidecar: content, accounts: content, files: watched, digests: {} };
+    return { sidecar: content, accounts: { ...content, revocable: [] }, files: watched, digests: {} };
   }
 }
 

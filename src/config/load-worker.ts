@@ -66,9 +66,11 @@ function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings 
 }
 
 /** Keeps the first problems, and says how many more there are. */
-function shortened<T>(content: FileContent<T>, most: number): FileContent<T> {
-  const next = content.ok ? undefined : content.problems[most];
-  if (content.ok || next === undefined) return content;
-  const more = { ...next, message: `and ${content.problems.length - most} more problems from here on` };
-  return { ok: false, problems: [...content.problems.slice(0, most), more] };
+function shortened<Content extends FileContent<unknown>>(content: Content, most: number): Content {
+  if (content.ok) return content;
+  const { problems } = content;
+  const next = problems[most];
+  if (next === undefined) return content;
+  const more = { ...next, message: `and ${problems.length - most} more problems from here on` };
+  return { ...content, problems: [...problems.slice(0, most), more] };
 }

@@ -1,7 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import { countKeys, maxKeysInFile, readAccounts, type UnopenedSeverity } from '../accounts/file/read.ts';
+import { countKeys, maxKeysInFile, readWithRevocable, type UnopenedSeverity } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
@@ -14,7 +13,7 @@ import { validate, type Partly } from '../input/validate.ts';
 import { valuesIn, type Env } from '../yaml/values.ts';
 import { WrongValue } from '../input/value-types.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import { findBroken, workingAccounts } from './broken-accounts.ts';
+import { findBroken, isSameFile, isSameStore, worksIn } from './broken-accounts.ts';
 import type { KmsSettings, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
 import { crossCheck, masterKeyPath, openedLines } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
@@ -72,15 +71,16 @@ export function loadFiles(
   const filesOfCurrent = new Files();
   const readCurrent = (): LoadedFiles['accounts'] => readStoreAccounts(running, env, filesOfCurrent, evenOfAll);
   if (!sidecar.ok || lockedKeys({ sidecar }) !== undefined) return loaded(sidecar, readCurrent(), filesOfCurrent);
-  const isSame = isDeepStrictEqual(store, running);
-  const accounts = readStoreAccounts(store, env, filesOfStore, { problemWith, ...(isSame ? evenOfAll : { unopened }) });
+  const isSame = isSameStore(store, running);
+  const severity = isSame || isSameFile(store, running) ? evenOfAll : { unopened };
+  const accounts = readStoreAccounts(store, env, filesOfStore, { problemWith, ...severity });
   if (isSame || accounts === undefined) return loaded(sidecar, accounts);
   const current = readCurrent();
   const refused = (reason: string, problems: readonly FileProblem[]): LoadedFiles =>
     loaded({ ok: false, problems: [notApplied(reason), ...problems] }, current, filesOfCurrent);
   if (!accounts.ok) return refused('the accounts that the new settings name are not valid', accounts.problems);
-  const working = workingAccounts(current?.ok === true ? current.value : []);
-  const broken = findBroken(accounts.value, sidecar.value.store, (id) => working.has(id));
+  const works = worksIn(running, store, current?.ok === true ? current.value : []);
+  const broken = findBroken(accounts.value, sidecar.value.store, works, 'the current settings are kept');
   return broken.length === 0
     ? loaded(sidecar, accounts)
     : refused('some accounts that work now would stop working', broken);
@@ -143,12 +143,12 @@ function readStoreAccounts(
   if (store?.type !== 'file') return undefined;
   const file = open(store.file, files);
   if (!(file instanceof YamlFile)) {
-    return { ok: false, problems: [problemWith?.(['accounts', 'file'], file.message) ?? file] };
+    return { ok: false, problems: [problemWith?.(['accounts', 'file'], file.message) ?? file], revocable: [] };
   }
   const isOpen = store.masterKeys.every(({ key }) => key !== undefined);
   const vault = isOpen ? new Vault(store.masterKeys) : undefined;
-  const stored = readAccounts(file, env, vault, unopened);
-  if (file.problems.length > 0) return { ok: false, problems: file.problems };
+  const { accounts: stored, revocable } = readWithRevocable(file, env, vault, unopened);
+  if (file.problems.length > 0) return { ok: false, problems: file.problems, revocable };
   if (vault === undefined) return { ok: true, value: [], warnings: file.warnings };
   const clear = stored.filter(hasClearCredentials).length;
   if (clear > 0) {

@@ -1,4 +1,5 @@
 import type { Account } from '../accounts/account.ts';
+import type { Revocable } from '../accounts/file/read.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
@@ -13,6 +14,11 @@ export type FileContent<T> =
   | { readonly ok: true; readonly value: T; readonly warnings: readonly FileProblem[] }
   | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
+/** The accounts in a file. Even if the file has problems, keys that are revoked in it stop working, as far as the file can be read. */
+export type AccountsContent =
+  | Extract<FileContent<readonly Account[]>, { readonly ok: true }>
+  | (Extract<FileContent<never>, { readonly ok: false }> & { readonly revocable: readonly Revocable[] });
+
 /** The digests of the files. A file's digest changes if its content or the content of a file that it names has changed. */
 export type FileDigests = Readonly<Partial<Record<ConfigFile, string>>>;
 
@@ -21,7 +27,7 @@ export interface LoadedFiles {
   readonly digests: FileDigests;
   readonly sidecar: FileContent<Settings>;
   /** Undefined if the accounts are not in a file. */
-  readonly accounts: FileContent<readonly Account[]> | undefined;
+  readonly accounts: AccountsContent | undefined;
   /** Absolute paths of all files to watch: those that were read, and those that could not be read. */
   readonly files: readonly string[];
   /** Set if the settings were refused because of the store that they name. */

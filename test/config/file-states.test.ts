@@ -8,7 +8,7 @@ import { ReloadMetrics } from '../../src/telemetry/reload-metrics.ts';
 
 const config = configOf('http://127.0.0.1:1');
 const problem = { file: 'x.yaml', line: 1, column: 1, path: '', message: 'wrong' };
-const bad = { ok: false, problems: [problem] } as const;
+const bad = { ok: false, problems: [problem], revocable: [] } as const;
 const sidecar = { ok: true, value: config, warnings: [] } as const;
 const accounts = { ok: true, value: [], warnings: [] } as const;
 
@@ -87,7 +87,7 @@ test('problems and warnings of files that are read again are logged again only i
   expect(new Set(states.messages())).toEqual(new Set([line('odd'), line('wrong')]));
   states.loaded({ sidecar: warned, accounts: bad, digests, isRepeated: true });
   expect(states.messages()).toHaveLength(2);
-  states.loaded({ sidecar: warned, accounts: { ok: false, problems: [other] }, digests, isRepeated: true });
+  states.loaded({ sidecar: warned, accounts: { ...bad, problems: [other] }, digests, isRepeated: true });
   expect(states.messages().slice(2)).toEqual([line('wrong elsewhere')]);
   states.loaded({ sidecar: warned, accounts: bad, digests });
   expect(states.messages()).toHaveLength(5);

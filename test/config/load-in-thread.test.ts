@@ -73,7 +73,12 @@ describe('loading in another thread', () => {
     const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
     const loaded = await loadInThread({ file, env }, ['/watched']);
-    expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
+    expect(loaded).toEqual({
+      sidecar: content,
+      accounts: { ...content, revocable: [] },
+      files: ['/watched'],
+      digests: {},
+    });
     expect(combine(loaded)).toEqual({ ...content, files: ['/watched'], digests: {} });
   });
 
@@ -91,7 +96,12 @@ describe('loading in another thread', () => {
     expect(ended).toHaveBeenCalledOnce();
     const message = 'loading failed (after 5 minutes): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
-    expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
+    expect(await loading).toEqual({
+      sidecar: content,
+      accounts: { ...content, revocable: [] },
+      files: ['/watched'],
+      digests: {},
+    });
   });
 
   test('uses one thread for successive changes to an accounts file that operators can change, and a new one for each change otherwise', async () => {

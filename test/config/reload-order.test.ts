@@ -125,7 +125,7 @@ test('files that were refused are read again at each poll, as the same ones, unt
   onTestFinished(() => void vi.useRealTimers());
   const { reloader, load, applied } = start();
   void reloader.reload();
-  const results = [invalid, { ...valid, accounts: { ok: false, problems: [] } }, valid] as const;
+  const results = [invalid, { ...valid, accounts: { ok: false, problems: [], revocable: [] } }, valid] as const;
   for (const [i, result] of results.entries()) {
     (await load(i)).end(result);
     await nextTurn();

@@ -49,22 +49,40 @@ export function readAccounts(
   vault: Vault | undefined,
   failures: UnopenedSeverity = 'warning',
 ): StoredAccount[] {
-  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures);
+  return [...readWithRevocable(file, env, vault, failures).accounts];
+}
+
+/** The members of an account and its keys that end access. */
+export interface Revocable extends Pick<StoredAccount, 'id' | 'active'> {
+  readonly keys: readonly Pick<StoredKey, 'hash' | 'revokedAt' | 'expiresAt'>[];
+}
+
+/** The same as `readAccounts`. `revocable` has the accounts and keys that could be read, even if something else in them is wrong. */
+export function readWithRevocable(
+  file: YamlFile,
+  env: Env,
+  vault: Vault | undefined,
+  failures: UnopenedSeverity = 'warning',
+): { readonly accounts: readonly StoredAccount[]; readonly revocable: readonly Revocable[] } {
+  const revocable: Revocable[] = [];
+  return { accounts: accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures, revocable), revocable };
 }
 
 /**
  * Reads accounts from any input that has the same members as an accounts file; see `readAccounts`.
  *
  * @param failures how a string that cannot be unwrapped is reported
+ * @param revocable receives the accounts and keys that could be read
  */
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
   failures: UnopenedSeverity = 'problem',
+  revocable: Revocable[] = [],
 ): StoredAccount[] {
   const content = validate(file, schema);
-  const reader = new AccountsReader(file, vault);
+  const reader = new AccountsReader(file, vault, revocable);
   const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
     const account = entry && reader.account(entry, ['accounts', i]);
@@ -90,21 +108,25 @@ interface Owner {
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
+  readonly #revocable: Revocable[];
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
   readonly #wrapped: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: AccountsSource, vault: Vault | undefined) {
+  constructor(file: AccountsSource, vault: Vault | undefined, revocable: Revocable[]) {
     this.#file = file;
     this.#vault = vault;
+    this.#revocable = revocable;
   }
 
   account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
     const { id, name, active } = entry;
     this.#once(this.#accountIds, id, [...path, 'id'], 'id');
     const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i]));
+    const readable = keys.filter((key) => key !== undefined);
+    this.#revocable.push({ id: id ?? '', active: active ?? true, keys: readable });
     const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
     const placed: Record<EnvironmentName, Placed[]> = { test: [], live: [] };
     let isWhole = true;
@@ -120,9 +142,9 @@ class AccountsReader {
     this.#warnOfSharing([...placed.test, ...placed.live], path);
 
     // If only the unreadable environment were left out, the account would be treated as one that does not encrypt there.
-    if (!isWhole || keys.includes(undefined)) return undefined;
+    if (!isWhole || readable.length < keys.length) return undefined;
     if (id === undefined || name === undefined || active === undefined) return undefined;
-    return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
+    return { id, name, active, keys: readable, encryption };
   }
 
   /**
@@ -133,7 +155,7 @@ class AccountsReader {
     const failed = this.#wrapped.filter(({ error }) => error !== undefined);
     const [first] = failed;
     const isAll = failed.length === this.#wrapped.length;
-    if (first?.error?.code === 'master_key_missing') {
+    if (first?.error?.code === 'master_key_missing' && failures !== 'warning, even of all') {
       this.#file.report(first.path, 'sealed: set accounts.masterKey to the master key');
     } else if (failures !== 'warning, even of all' && isAll && first !== undefined && failed.length > 1) {
       this.#file.report(first.path, 'does not open, nor does any other sealed value: expected a different master key');
@@ -269,18 +291,4 @@ class AccountsReader {
       else if (first[1] !== account[1]) this.#file.warn(path, `the same key as ${formatPath(first)}`);
     }
   }
-}
-
-/**
- * The account with up to `limit` of its keys, starting with the key whose id is `from`, or with the first key if `from` is undefined. The
- * result has no keys if no key has this id.
- */
-export function withKeysFrom(
-  account: StoredAccount | undefined,
-  limit: number,
-  from: string | undefined,
-): typeof account {
-  const { keys = [] } = account ?? {};
-  const first = from === undefined ? 0 : keys.findIndex((key) => key.id === from);
-  return account && { ...account, keys: first === -1 ? [] : keys.slice(first, first + limit) };
 }

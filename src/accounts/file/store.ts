@@ -8,7 +8,7 @@ import { AccountsError } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';
 import { selectEvents } from '../event-filter.ts';
 import type { TrailOptions } from '../events.ts';
-import { countKeys, maxKeysInFile, withKeysFrom } from './read.ts';
+import { countKeys, maxKeysInFile } from './read.ts';
 import { Contents, type Content } from './contents.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
@@ -259,4 +259,14 @@ interface Written<T> {
 /** A version of the file that was read and found valid. */
 interface Read extends Content {
   readonly version: string;
+}
+
+/**
+ * The account with up to `limit` of its keys, starting with the key whose id is `from`, or with the first key if `from` is undefined. The
+ * result has no keys if no key has this id.
+ */
+function withKeysFrom(account: StoredAccount | undefined, limit: number, from: string | undefined): typeof account {
+  const { keys = [] } = account ?? {};
+  const first = from === undefined ? 0 : keys.findIndex((key) => key.id === from);
+  return account && { ...account, keys: first === -1 ? [] : keys.slice(first, first + limit) };
 }
