@@ -67,7 +67,7 @@ function fileMembers({ configuration, accounts_file: accounts, needs_restart: ne
   const state = (file: Status['configuration']): string | undefined => {
     if (file === null) return undefined;
     const { in_force: isInForce, loaded_at: loadedAt } = file;
-    return isInForce ? `in force ${loadedAt}` : `not in force: the version of ${loadedAt} is kept`;
+    return isInForce ? `in force ${loadedAt}` : `not in force: the last valid version is that of ${loadedAt}`;
   };
   const restart = needsRestart.join(', ') || undefined;
   return { configuration: state(configuration), accounts: state(accounts), 'needs restart': restart };

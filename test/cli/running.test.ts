@@ -65,7 +65,7 @@ describe('reload', () => {
     folder.write({ 'accounts.yaml': 'accounts: none\n' });
     const { code, stdout } = await run('reload');
     expect([code, stdout]).toEqual([78, expect.stringContaining('accounts.yaml:1:11  accounts  expected')]);
-    expect(stdout).toMatch(/^accounts +not in force: the version of \d{4}-\S+ is kept$/m);
+    expect(stdout).toMatch(/^accounts +not in force: the last valid version is that of \d{4}-\S+$/m);
     folder.write({ 'accounts.yaml': 'accounts: []\n' });
     expect((await run('reload')).code).toBe(0);
   });
