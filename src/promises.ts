@@ -11,3 +11,13 @@ export async function waitUntil(holds: () => boolean | Promise<boolean>, millise
   const end = performance.now() + milliseconds;
   while (!(await holds()) && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));
 }
+
+/** Runs a step that may be asynchronous. Passes an error that the step throws to its owner. */
+export function attempt(owner: { fail(error: unknown): void }, step: () => void | Promise<void>): void {
+  try {
+    const done = step();
+    if (done instanceof Promise) done.catch((error: unknown) => owner.fail(error));
+  } catch (error) {
+    owner.fail(error);
+  }
+}

@@ -10,7 +10,7 @@ import { inspect } from './body/inspect.ts';
 import type { FormatMemories } from './body/format-memories.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
-import type { Budgets, Claim } from './capacity/budgets.ts';
+import type { Budgets, Claim, Tier } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
 import { queuesOfRequests } from './capacity/queues.ts';
 import { FairTickQueue, NestedTickQueue, type OwnTickQueue } from '../tick-queue.ts';
@@ -18,7 +18,7 @@ import type { WaitQueue } from '../wait-queue.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { LinkedList } from '../linked-list.ts';
-import { continueWith } from '../promises.ts';
+import { attempt, continueWith } from '../promises.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { forwardUpgrade, upstreamFields } from './forward.ts';
 import { refusalCodes } from './respond/problem.ts';
@@ -81,15 +81,16 @@ export class ExchangeRunner {
    * Serves one request, or refuses bytes that are not a request; never throws.
    *
    * @param snapshot the configuration that applies to the request until it ends
+   * @returns the tier of the request's key, as far as it is known
    */
-  serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): void {
+  serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): Tier {
     const startedAt = performance.now();
     if (http.head === undefined) {
       const { fault = 'malformed', faulty } = http;
       client.count(fault === 'timeout' ? 'timeout' : 'malformed');
       const refusal = fault === 'ambiguous' ? ambiguousText(faulty, snapshot) : new Refusal(refusalCodes[fault]);
       this.#begin(http, refused(refusal, randomUUID()), client, snapshot, startedAt).refuse(refusal);
-      return;
+      return 'anonymous';
     }
     // 1. Decide everything that depends on the head alone, such as the environment and the route. An ambiguous head is refused.
     const routed = this.#admission.route(http.head, client, snapshot, startedAt);
@@ -132,6 +133,7 @@ export class ExchangeRunner {
     responder.keepBody();
     // Until the key is known to exist, anyone may have sent it, so the body may be evicted.
     if (client.isLookedUp) client.letGiveWay(true);
+    return reservation.claim.tier;
   }
 
   /** From now on, every response closes its connection. */
@@ -287,14 +289,4 @@ function siteOf({ client, exchange, snapshot }: Responder): string {
 function waitIn(queue: Pick<WaitQueue, 'add'>, responder: Responder, start: () => void): void {
   const { http, reservation } = responder;
   if (!reservation.waitIn(queue, waitingBytes(http.head), start)) responder.refuse(new Refusal('overloaded'));
-}
-
-/** Runs a step. An error that the step throws ends the request. */
-function attempt(responder: Responder, step: () => void | Promise<void>): void {
-  try {
-    const done = step();
-    if (done instanceof Promise) done.catch((error: unknown) => responder.fail(error));
-  } catch (error) {
-    responder.fail(error);
-  }
 }

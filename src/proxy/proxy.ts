@@ -46,10 +46,10 @@ export class Proxy {
     this.#connections = new ClientConnections(this.#budgets, this.#closings, {
       serve: (http, client) => {
         // Until the key is known, the connection is one of those without a key.
-        const { turns } = client.claim;
+        const { claim } = client;
         const began = performance.now();
-        this.#runner.serve(http, client, this.#snapshot);
-        turns.countHead(client, performance.now() - began);
+        const tier = this.#runner.serve(http, client, this.#snapshot);
+        if (tier !== 'secret' || claim.tier !== 'secret') claim.turns.countHead(client, performance.now() - began);
       },
       onError: (error) => log.error({ err: error }, 'connection failed'),
     });

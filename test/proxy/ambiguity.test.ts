@@ -37,6 +37,8 @@ test.each([
   ['/a|b', 'a character that must be percent-encoded at byte 2'],
   ['/a%ff', 'percent-encoded bytes that are not UTF-8 at byte 2'],
   ['/caf%C3%A9/%ff', 'percent-encoded bytes that are not UTF-8 at byte 11'],
+  [`/${'x'.repeat(998)}%ff`, 'percent-encoded bytes that are not UTF-8 at byte 999'],
+  [`/${'x'.repeat(999)}%ff`, 'percent-encoded bytes that are not UTF-8 after byte 1000'],
   ['/caf\u00e9', 'a character that must be percent-encoded at byte 4'],
 ])('a hint in test names what makes the path %s ambiguous, and where', async (target, what) => {
   expect(await refusalOf(target, [host, authorization])).toMatchObject({

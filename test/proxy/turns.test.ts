@@ -55,17 +55,28 @@ test('few requests without a key begin in a turn of the event loop, however many
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
 });
 
-test('if the heads of clients without a key take long, the other such clients are read in turns', async () => {
+const withKey = request('GET / HTTP/1.1', 'Host: localhost', authorization);
+
+test.each([
+  ['without a key', undefined, keyless, true],
+  ['without a key on connections that have carried a secret key', withKey, keyless, true],
+  ['with a secret key on connections that have carried one', withKey, withKey, false],
+])('if heads %s take long, the other clients are read in turns: %#', async (_, before, head, areHeldUp) => {
   const { sidecar } = await start();
-  const clients = await openConnections(sidecar, 160);
+  const clients = await openConnections(sidecar, 80);
   const heldUp = vi.spyOn(Turns.prototype, 'holdUpOthers');
   onTestFinished(() => heldUp.mockRestore());
-  for (const [round, step] of [0.001, 0.5].entries()) {
+  const send = async (step: number, sent: string, times: number): Promise<void> => {
     stepClock(step);
-    for (const client of clients) client.send(keyless);
-    await Promise.all(clients.map((client) => client.untilText('missing_api_key', round + 1)));
-    expect(heldUp.mock.calls.length > 0).toBe(round === 1);
-  }
+    for (const client of clients) client.send(sent);
+    await Promise.all(clients.map((client) => client.untilText('HTTP/1.1 ', times)));
+  };
+  if (before !== undefined) await send(0.001, before, 1);
+  const times = before === undefined ? 0 : 1;
+  await send(0.001, head, times + 1);
+  expect(heldUp).not.toHaveBeenCalled();
+  await send(0.5, head, times + 2);
+  expect(heldUp.mock.calls.length > 0).toBe(areHeldUp);
 });
 
 test('work that never waits finds room in each turn', async () => {

@@ -37,8 +37,10 @@ function hintForHead({ target, fields, minor }: HttpHead): string {
     const found = pattern.exec(path);
     if (found !== null) return `the path has ${what(found[0])} at byte ${found.index}`;
   }
-  const at = notUtf8At(path);
-  if (at !== undefined) return `the path has percent-encoded bytes that are not UTF-8 at byte ${at}`;
+  if (path.includes('%') && !isUtf8(path)) {
+    const at = notUtf8At(path);
+    return `the path has percent-encoded bytes that are not UTF-8 ${at === undefined ? `after byte ${maxSearched}` : `at byte ${at}`}`;
+  }
   const inQuery = /[^!"$-[\]-~]/.exec(target.slice(path.length + 1));
   if (inQuery !== null)
     return `the query has a character that must be percent-encoded at byte ${path.length + 1 + inQuery.index}`;
@@ -55,20 +57,16 @@ const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
   [/[^\w.~!$&'()*+,=:@%/-]/, () => 'a character that must be percent-encoded'],
 ];
 
-/** Where the first run of percent-encoded bytes begins that is not UTF-8. Decodes prefixes, because there may be thousands of runs. */
+/** How many bytes of a path are searched for percent-encoded bytes that are not UTF-8. Each run of such bytes takes microseconds. */
+const maxSearched = 1_000;
+
+/** Where the first run of percent-encoded bytes begins that is not UTF-8; undefined if it is too far behind. */
 function notUtf8At(path: string): number | undefined {
-  const runs = [...path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)].map(
-    ({ 0: run, index }) => [index, index + run.length] as const,
-  );
-  const isUtf8UpTo = (middle: number): boolean => isUtf8(path.slice(0, runs[middle]?.[1]));
-  let [first, last] = [0, runs.length - 1];
-  if (last === -1 || isUtf8UpTo(last)) return undefined;
-  while (first < last) {
-    const middle = (first + last) >> 1;
-    if (isUtf8UpTo(middle)) first = middle + 1;
-    else last = middle;
+  for (const { 0: run, index } of path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) {
+    if (index >= maxSearched) return undefined;
+    if (!isUtf8(run)) return index;
   }
-  return runs[first]?.[0];
+  return undefined;
 }
 
 function hintForFields(fields: readonly string[], minor: number): string {

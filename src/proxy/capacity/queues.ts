@@ -98,14 +98,12 @@ export class Turns {
   readonly heldUp: HeldUp;
   /** Like `heldUp`, but only for new connections. */
   readonly heldUpNew: HeldUp;
-  readonly #limitsHeads: boolean;
   /** How many milliseconds the heads in this turn have taken. */
   #headsTook = 0;
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
-   * @param shared       the queues that this account shares with other accounts, which take turns; undefined if it shares none. They are
-   *   shared by accounts with public keys, which anyone can use
+   * @param shared       the queues that this account shares with other accounts, which take turns; undefined if it shares none
    */
   constructor(areAnonymous = false, shared?: QueuesOfAll) {
     const breaking = areAnonymous ? floodsInTurn : 1;
@@ -114,16 +112,15 @@ export class Turns {
     this.bytes = shared?.bytes.of(this) ?? new TickQueue(readAgainInTurn);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
-    this.#limitsHeads = areAnonymous || shared !== undefined;
   }
 
   /**
-   * Counts a request's head, and holds up the other clients if the heads have taken too long in this turn of the event loop.
+   * Counts a request's head, and holds up the other clients if the heads have taken too long in this turn of the event loop. Heads with
+   * secret keys are not counted on connections that have carried such a key before.
    *
    * @param took how many milliseconds the head took
    */
   countHead(client: Reader, took: number): void {
-    if (!this.#limitsHeads) return;
     const before = this.#headsTook;
     if (before === 0) setImmediate(() => (this.#headsTook = 0));
     this.#headsTook += took;
