@@ -4,6 +4,7 @@ import type { Revocable } from '../accounts/file/read.ts';
 import { problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
 import type { Config, StoreSettings } from './config.ts';
 import type { ReloadedFiles } from './loaded.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Maximum number of accounts that are reported. */
 const maxProblems = 100;
@@ -92,11 +93,17 @@ function withRevocations(current: readonly Account[], next: readonly Revocable[]
   const inactive = next.filter(({ active }) => !active);
   const inactiveIds = new Set(inactive.map(({ id }) => id));
   const inactiveHashes = hashesIn(inactive);
-  const byHash = new Map(next.flatMap(({ keys }) => keys.map((key) => [key.hash, key] as const)));
+  // An invalid file may contain a key twice.
+  const ends = Map.groupBy(
+    next.flatMap(({ keys }) => keys),
+    ({ hash }) => hash,
+  );
   let isChanged = false;
   const changed = current.map((account) => {
     const keys = account.keys.map((key) => {
-      const { revokedAt, expiresAt = Infinity } = byHash.get(key.hash) ?? {};
+      const copies = ends.get(key.hash) ?? [];
+      const revokedAt = copies.find((copy) => copy.revokedAt !== undefined)?.revokedAt;
+      const expiresAt = Math.min(...copies.map((copy) => copy.expiresAt ?? Infinity)) as EpochMs;
       const isRevoked = key.revokedAt === undefined && revokedAt !== undefined;
       const isShorter = expiresAt < (key.expiresAt ?? Infinity);
       return isRevoked || isShorter

@@ -133,7 +133,7 @@ test.each<[string, Record<string, unknown>]>([
   ['a variable that is not set', { ...bad, name: '${NOT_SET}' }],
   ['a key that is not valid', { ...bad, keys: [{ id: 'globex-1', prefix: 'sk_test_' }] }],
 ])('of a file refused for %s, only what ends access is applied', async (_, wrong) => {
-  const before = [good, plain('zeta'), plain('kilo'), plain('lima')];
+  const before = [good, ...['zeta', 'kilo', 'lima', 'oscar'].map((id) => plain(id))];
   const { folder, config } = await folderWith(...before);
   const sidecar = await startServe(config);
   const status = async (key: string): Promise<number> => (await send(sidecar, 'GET /api/v1/balance', { key })).status;
@@ -141,6 +141,9 @@ test.each<[string, Record<string, unknown>]>([
     { ...plain('zeta'), active: false },
     plain('kilo', { revokedAt: '2026-11-02' }),
     plain('lima', { expiresAt: '2026-11-03' }),
+    // The same key again, which is not valid.
+    { ...plain('lima'), id: 'mike' },
+    plain('oscar', { createdAt: 'yesterday', revokedAt: '2026-11-02' }),
   ];
   // The key of acme is missing, which does not revoke it, because the file may be half of a file.
   folder.replace({ 'accounts.yaml': accountsFile({ ...good, keys: [] }, ...ended, plain('nova'), wrong) });
@@ -148,7 +151,7 @@ test.each<[string, Record<string, unknown>]>([
   expect(await status(keys.acme)).toBe(200);
   expect(await status(keyOf('nova'))).toBe(401);
   await vi.waitFor(async () => expect(await status(keyOf('zeta'))).toBe(403));
-  for (const id of ['kilo', 'lima']) expect(await status(keyOf(id))).toBe(401);
+  for (const id of ['kilo', 'lima', 'oscar']) expect(await status(keyOf(id))).toBe(401);
 });
 
 test('a sidecar without a master key applies a file with sealed credentials, except for these', async () => {

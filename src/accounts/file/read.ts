@@ -124,9 +124,9 @@ class AccountsReader {
   account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
     const { id, name, active } = entry;
     this.#once(this.#accountIds, id, [...path, 'id'], 'id');
-    const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i]));
-    const readable = keys.filter((key) => key !== undefined);
-    this.#revocable.push({ id: id ?? '', active: active ?? true, keys: readable });
+    const ends: Revocable['keys'][number][] = [];
+    const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i], ends));
+    this.#revocable.push({ id: id ?? '', active: active ?? true, keys: ends });
     const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
     const placed: Record<EnvironmentName, Placed[]> = { test: [], live: [] };
     let isWhole = true;
@@ -142,9 +142,9 @@ class AccountsReader {
     this.#warnOfSharing([...placed.test, ...placed.live], path);
 
     // If only the unreadable environment were left out, the account would be treated as one that does not encrypt there.
-    if (!isWhole || readable.length < keys.length) return undefined;
+    if (!isWhole || keys.includes(undefined)) return undefined;
     if (id === undefined || name === undefined || active === undefined) return undefined;
-    return { id, name, active, keys: readable, encryption };
+    return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
   /**
@@ -169,7 +169,8 @@ class AccountsReader {
     }
   }
 
-  #key(entry: KeyEntry, path: MemberPath): StoredKey | undefined {
+  /** @param ends receives when the key ends, even if something else in the entry is wrong */
+  #key(entry: KeyEntry, path: MemberPath, ends: Revocable['keys'][number][]): StoredKey | undefined {
     const { id, key, sha256, createdAt } = entry;
     this.#once(this.#keyIds, id, [...path, 'id'], 'id');
     if (key !== undefined) {
@@ -184,6 +185,7 @@ class AccountsReader {
     }
     const hash = key === undefined ? sha256 : sha256Hex(key);
     const prefix = key === undefined ? entry.prefix : readPrefix(key);
+    if (hash !== undefined) ends.push({ hash, revokedAt: entry.revokedAt, expiresAt: entry.expiresAt });
     this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
