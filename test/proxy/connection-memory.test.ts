@@ -6,6 +6,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { residentMemory } from '../../bench/cpu-time.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { startServe } from '../support/command.ts';
+import { maxHelloSize } from '../../src/http1/client-hello.ts';
+import { helloOf } from '../support/hello.ts';
 import { eventually } from '../support/eventually.ts';
 import { accountsFile, Folder, sidecarFile } from '../support/folder.ts';
 
@@ -64,10 +66,8 @@ const securedKinds: Kinds = {
     const socket = connect(port, '127.0.0.1').on('error', () => {});
     onTestFinished(() => void socket.destroy());
     await new Promise((resolve) => void socket.once('connect', resolve));
-    // An incomplete record that announces 16 KiB.
-    socket.write(
-      Buffer.concat([Buffer.from([0x16, 0x03, 0x01, 0x40, 0x00, 0x01, 0x00, 0x3f, 0xfc]), Buffer.alloc(16_000, 1)]),
-    );
+    // A first message of the maximum size, without its last byte.
+    socket.write(helloOf(maxHelloSize).subarray(0, -1));
   },
 };
 
