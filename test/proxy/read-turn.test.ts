@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Turns, type HeldUp } from '../../src/proxy/capacity/queues.ts';
+import { QueuesOfAll, Turns, type HeldUp } from '../../src/proxy/capacity/queues.ts';
 import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -200,4 +200,13 @@ test('heads that take 8 milliseconds in a turn make the other clients wait', asy
   at(2).work(100);
   expect(await readNow()).toEqual([0, ...range(2, 65)]);
   expect(await readNow()).toEqual(range(65, 129));
+});
+
+test('the heads of all accounts with public keys count together', async () => {
+  const all = new QueuesOfAll();
+  const [first, second] = [start(3, new Turns(false, all)), start(3, new Turns(false, all))];
+  first.at(0).work(7.9);
+  second.at(0).work(0.1);
+  expect(await first.readNow()).toEqual([]);
+  expect(await second.readNow()).toEqual([1, 2]);
 });

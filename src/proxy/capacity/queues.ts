@@ -76,8 +76,28 @@ interface Reader {
   holdUp(broken: HeldUp | undefined): void;
 }
 
+/** How long the heads of requests have taken in this turn of the event loop. */
+class HeadTime {
+  #took = 0;
+  /** Counts the turns in which there were heads. */
+  turn = 0;
+
+  /** Adds the milliseconds that a head took. @returns whether the heads have taken too long */
+  isTooLong(took: number): boolean {
+    if (this.#took === 0) {
+      setImmediate(() => {
+        this.#took = 0;
+        this.turn += 1;
+      });
+    }
+    this.#took += took;
+    return this.#took >= headsTime;
+  }
+}
+
 /** Queues for several accounts, which take turns: for requests, and for clients that have sent a lot of data or many small pieces. */
 export class QueuesOfAll {
+  readonly heads = new HeadTime();
   readonly requests = new FairTickQueue<Turns>(startedInTurn, requestsTime);
   readonly smallPieces = new FairTickQueue<Turns>(1);
   readonly bytes = new FairTickQueue<Turns>(readAgainInTurn);
@@ -98,8 +118,9 @@ export class Turns {
   readonly heldUp: HeldUp;
   /** Like `heldUp`, but only for new connections. */
   readonly heldUpNew: HeldUp;
-  /** How many milliseconds the heads in this turn have taken. */
-  #headsTook = 0;
+  readonly #heads: HeadTime;
+  /** The latest turn in which heads have taken too long. */
+  #heldUpIn = -1;
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
@@ -112,6 +133,7 @@ export class Turns {
     this.bytes = shared?.bytes.of(this) ?? new TickQueue(readAgainInTurn);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
+    this.#heads = shared?.heads ?? new HeadTime();
   }
 
   /**
@@ -121,10 +143,9 @@ export class Turns {
    * @param took how many milliseconds the head took
    */
   countHead(client: Reader, took: number): void {
-    const before = this.#headsTook;
-    if (before === 0) setImmediate(() => (this.#headsTook = 0));
-    this.#headsTook += took;
-    if (before < headsTime && this.#headsTook >= headsTime) this.holdUpOthers(client);
+    if (!this.#heads.isTooLong(took) || this.#heldUpIn === this.#heads.turn) return;
+    this.#heldUpIn = this.#heads.turn;
+    this.holdUpOthers(client);
   }
 
   /**
