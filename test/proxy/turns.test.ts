@@ -15,6 +15,7 @@ import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
+import { startUpstream } from '../support/upstream.ts';
 import { onEachResponse, turnsOfResponses, waiter } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
@@ -77,6 +78,21 @@ test.each([
   expect(heldUp).not.toHaveBeenCalled();
   await send(0.5, head, times + 2);
   expect(heldUp.mock.calls.length > 0).toBe(areHeldUp);
+});
+
+test('if finding room for the heads of clients with a public key takes long, the other clients are read in turns', async () => {
+  const { origin } = await startUpstream();
+  const limits = { buffered: 160_000, requestBody: 1_000 };
+  const sidecar = await startSidecar(configOf(origin, { limits, routes: [route('/*', { keys: ['public'] })] }));
+  const clients = await openConnections(sidecar, 40);
+  const publicKey = `Authorization: Bearer ${keys.acmePublic}`;
+  for (const client of clients)
+    await client.send(request('GET / HTTP/1.1', 'Host: localhost', publicKey)).untilText('HTTP/1.1 200');
+  const heldUp = vi.spyOn(Turns.prototype, 'holdUpOthers');
+  onTestFinished(() => heldUp.mockRestore());
+  stepClock(0.5);
+  for (const client of clients) client.send(`GET / HTTP/1.1\r\nX: ${'x'.repeat(8_000)}`);
+  await vi.waitFor(() => expect(heldUp).toHaveBeenCalled());
 });
 
 test('work that never waits finds room in each turn', async () => {

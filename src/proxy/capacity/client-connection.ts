@@ -131,7 +131,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean {
-    return this.#all.eviction.makePublicRoom(this, amount, limit, claim);
+    return this.#claim.turns.time(this, () => this.#all.eviction.makePublicRoom(this, amount, limit, claim));
   }
 
   onRequest(exchange: ServerExchange): void {
