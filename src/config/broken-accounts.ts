@@ -10,8 +10,10 @@ import type { EpochMs } from '../times.ts';
 const maxProblems = 100;
 
 /** The accounts whose credentials could be unwrapped, by id. */
-function workingAccounts(accounts: readonly Account[]): ReadonlySet<string> {
-  return new Set(accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
+function workingAccounts(accounts: readonly Account[]): ReadonlyMap<string, Account> {
+  return new Map(
+    accounts.filter(({ unwrapError }) => unwrapError === undefined).map((account) => [account.id, account]),
+  );
 }
 
 /**
@@ -56,19 +58,17 @@ export function chooseAccounts(
   if (accounts === undefined) return { accounts: current, problems: [] };
   if (!accounts.ok) return { accounts: withRevocations(current, accounts.revocable), problems: accounts.problems };
   const next = accounts.value;
-  const byId = new Map(current.map((account) => [account.id, account]));
-  const unopened = next.filter(({ unwrapError }) => unwrapError !== undefined);
+  const isUnopened = next.some(({ unwrapError }) => unwrapError !== undefined);
   const opens = next.some(({ encryption }) => Object.keys(encryption).length > 0);
-  if (unopened.length > 0 && !opens && !shareKeys(current, next))
+  if (isUnopened && !opens && !shareKeys(current, next))
     return { accounts: current, problems: findBroken(next, store, () => true, 'the current accounts are kept') };
   const working = workingAccounts(current);
   const problems = findBroken(next, store, (id) => working.has(id), 'its current credentials are kept');
   if (problems.length === 0) return { accounts: next, problems };
   const keep = (account: Account): Account => {
     const { unwrapError, ...rest } = account;
-    const before = byId.get(account.id);
-    if (unwrapError === undefined || before === undefined || !working.has(account.id)) return account;
-    return { ...rest, encryption: before.encryption };
+    const before = working.get(account.id);
+    return unwrapError === undefined || before === undefined ? account : { ...rest, encryption: before.encryption };
   };
   return { accounts: next.map(keep), problems };
 }

@@ -49,7 +49,7 @@ export function readAccounts(
   vault: Vault | undefined,
   failures: UnopenedSeverity = 'warning',
 ): StoredAccount[] {
-  return [...readWithRevocable(file, env, vault, failures).accounts];
+  return readWithRevocable(file, env, vault, failures).accounts;
 }
 
 /** The members of an account and its keys that end access. */
@@ -63,7 +63,7 @@ export function readWithRevocable(
   env: Env,
   vault: Vault | undefined,
   failures: UnopenedSeverity = 'warning',
-): { readonly accounts: readonly StoredAccount[]; readonly revocable: readonly Revocable[] } {
+): { readonly accounts: StoredAccount[]; readonly revocable: readonly Revocable[] } {
   const revocable: Revocable[] = [];
   return { accounts: accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures, revocable), revocable };
 }
