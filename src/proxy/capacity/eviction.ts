@@ -169,37 +169,42 @@ export class Eviction {
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const { shares = [] } = claim;
     const now = performance.now();
-    const others = [...this.publicKeys, ...this.keyless].flatMap((each) => {
-      const taken = each === exempt || each.claim.tier !== 'public' ? 0 : each.taken(limit);
-      const state = taken === 0 ? undefined : stateOf(each, now);
-      return state === undefined ? [] : [{ each, taken, state, isOwn: each.claim === claim }];
-    });
-    const slow = new Map<Claim, number>();
-    for (const { each, taken, state } of others)
-      if (state === 'slow') slow.set(each.claim, (slow.get(each.claim) ?? 0) + taken);
-    const uncountedOf = ({ source }: Part): number =>
-      others
-        .filter(({ each, state, isOwn }) => !isOwn && state !== 'newly idle' && each.claim.parts.includes(source))
-        .reduce((sum, { taken }) => sum + taken, 0);
+    const others: { readonly each: Evictable; readonly taken: number; readonly state: State }[] = [];
+    const sums = new Map<Claim, { slow: number; uncounted: number }>();
+    for (const list of [this.publicKeys, this.keyless]) {
+      for (const each of list) {
+        const taken = each === exempt || each.claim.tier !== 'public' ? 0 : each.taken(limit);
+        const state = taken === 0 ? undefined : stateOf(each, now);
+        if (state === undefined) continue;
+        others.push({ each, taken, state });
+        const sum = sums.get(each.claim) ?? { slow: 0, uncounted: 0 };
+        sums.set(each.claim, sum);
+        if (state === 'slow') sum.slow += taken;
+        if (state !== 'newly idle' && each.claim !== claim) sum.uncounted += taken;
+      }
+    }
+    const uncountedOf = ({ source }: Part): number => {
+      let uncounted = 0;
+      for (const [{ parts }, sum] of sums) if (parts.includes(source)) uncounted += sum.uncounted;
+      return uncounted;
+    };
     const isInShare = shares.every((share) => share.has(amount, limit, uncountedOf(share)));
     const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
     if (isInShare && short.length === 0) return true;
     const much = muchSlow * (shares.at(-1)?.source.quotas[limit] ?? 0);
-    const ranked = others
-      .filter(({ each, state, isOwn }) => {
-        const mayEnd = isOwn || (isInShare && state !== 'newly idle');
-        return mayEnd && short.every((part) => each.claim.parts.includes(part));
-      })
-      .map(({ each, taken, state, isOwn }) => {
-        return { each, taken, rank: rankOf(state, isOwn, slow.get(each.claim) ?? 0, much) };
-      })
-      .toSorted((a, b) => a.rank - b.rank);
+    const top = new Top();
+    for (const { each, state } of others) {
+      const isOwn = each.claim === claim;
+      const mayEnd = isOwn || (isInShare && state !== 'newly idle');
+      if (mayEnd && short.every((part) => each.claim.parts.includes(part)))
+        top.offer(each, rankOf(state, isOwn, sums.get(each.claim)?.slow ?? 0, much));
+    }
     const chosen: Evictable[] = [];
     let found = 0;
-    for (const { each, taken } of ranked.slice(0, maxClosed)) {
+    for (const { each } of top.entries) {
       if (found >= amount) break;
       chosen.push(each);
-      found += taken;
+      found += each.taken(limit);
     }
     if (found < amount) return false;
     for (const each of chosen) each.evict(limit);
@@ -217,7 +222,7 @@ function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): St
 }
 
 /**
- * The rank of a connection; those with the lowest ranks are closed first:
+ * The rank of a connection; those with the highest ranks are closed first:
  * 1. Slow bodies of accounts that have too many of them, beginning with the account that has the most of them.
  * 2. Idle connections, the account's own first.
  * 3. Other slow bodies.
@@ -227,10 +232,10 @@ function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): St
  * @param much the amount from which an account has too many slow bodies
  */
 function rankOf(state: State, isOwn: boolean, slow: number, much: number): number {
-  if (state === 'slow') return slow >= much ? -slow : 1 + 1 / (1 + slow);
+  if (state === 'slow') return slow >= much ? 4 + slow : 3 - 1 / (1 + slow);
   // The order among idle connections is random, because if clients send requests again and again, the connection that has been idle longest
   // is likely to be the next one used.
   const chance = Math.random() / 2;
-  if (state === 'newly idle') return 2 + chance;
-  return (isOwn ? 0 : 0.5) + chance;
+  if (state === 'newly idle') return 1 + chance;
+  return (isOwn ? 3.5 : 3) + chance;
 }
