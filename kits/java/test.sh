@@ -4,14 +4,14 @@ set -e
 cd "$(dirname "$0")"
 build=../../node_modules/.cache/kits/java
 ./driver.sh </dev/null
-java -cp "$build" envelope.Test
+java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$build" envelope.Test
 if [ -n "$BASE" ]; then
   . ../end-to-end/examples.sh
   example=../../node_modules/.cache/kits/java-readme
   mkdir -p "$example"
   sed -n '/^```java run$/,/^```$/p' README.md | sed '1d;$d' >"$example/Readme.java"
   # Compiled once, because `java Readme.java` would compile it again in each state.
-  javac -cp "$build" -d "$example" "$example/Readme.java"
+  javac -J-XX:TieredStopAtLevel=1 -J-XX:+UseSerialGC -cp "$build" -d "$example" "$example/Readme.java"
   example() {
     java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$build:$example" Readme
   }
