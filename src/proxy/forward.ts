@@ -69,6 +69,7 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
     return;
   }
   http.keepAlive = false;
+  responder.lasts = true;
   client.maxHeld = maxEarlyBytes;
   const now = performance.now();
   responder.setDeadline('upstream_timeout', now);

@@ -66,7 +66,7 @@ function lastingByKey(active: LinkedList<Responder>): Map<string, Responder[]> {
     const { exchange, http, timing } = responder;
     if (timing.startedAt > youngest) break;
     if (exchange.principal === undefined || http.closed) continue;
-    if (http.status === undefined && http.bodyComplete && !responder.upgraded) continue;
+    if (http.status === undefined && http.bodyComplete && !responder.lasts) continue;
     const { hash } = exchange.principal.key;
     const responders = byKey.get(hash);
     if (responders === undefined) byKey.set(hash, [responder]);

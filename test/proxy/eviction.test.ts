@@ -5,6 +5,8 @@ import { Eviction, type Evictable } from '../../src/proxy/capacity/eviction.ts';
 import { indexes, Part } from '../../src/proxy/capacity/parts.ts';
 import { Turns } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
+import { ServerExchange } from '../../src/http1/exchange.ts';
+import { createConnections } from '../support/client-connections.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import { inFlight, limitUsed, scrape } from '../support/metrics.ts';
@@ -398,4 +400,24 @@ describe('a connection without a key', () => {
   ] as const)('gives way if it %s', (_name, amount, held, remaining) => {
     expect(left(amount, held)).toEqual(remaining);
   });
+});
+
+test('a connection that was closed to make room stays out of the lists, even if its response still arrives', () => {
+  const { all, budgets, open } = createConnections();
+  const client = open();
+  const begin = (): void => {
+    client.begin({ http: new ServerExchange(client.http), giveWay: () => {} }, 'live', 0);
+  };
+  begin();
+  client.identify(budgets.claim('live', 'shop', 'public'));
+  client.idle();
+  begin();
+  client.letGiveWay(true);
+  const { anonymous, keyless, publicKeys } = all.eviction;
+  const listed = (): number => anonymous.size + keyless.size + publicKeys.size;
+  expect(listed()).toBe(1);
+  client.evict();
+  // The socket closes in a later turn. Until then, the core may respond.
+  client.letGiveWay(true);
+  expect(listed()).toBe(0);
 });

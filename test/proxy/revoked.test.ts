@@ -15,6 +15,8 @@ import {
   credentialsOf,
   globex,
   keys,
+  route,
+  routes,
   startSidecar,
   type TestSidecar,
 } from '../support/sidecar.ts';
@@ -28,16 +30,20 @@ async function startEvents(): Promise<{
 }> {
   const upstream = await startRawUpstream((req, res) => {
     req.resume();
-    if (req.url === '/never') return;
-    res.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    if (req.url === '/never' || req.url === '/ws') return;
+    // A response whose length is known, and short, is sealed in one piece.
+    const length = req.url?.endsWith('/short') ? { 'Content-Length': 60_000 } : {};
+    res.writeHead(200, { 'Content-Type': 'text/event-stream', ...length });
     const events = setInterval(() => res.write('data: x\n\n'), 100);
     res.on('close', () => clearInterval(events));
   });
-  const sidecar = await startSidecar(configOf(upstream.origin));
+  const config = (more: Parameters<typeof configOf>[1] = {}) =>
+    configOf(upstream.origin, { routes: [...routes, route('/ws', { upgrade: true })], ...more });
+  const sidecar = await startSidecar(config());
   return {
     sidecar,
     heads: upstream.heads,
-    change: (...accounts) => sidecar.app.apply(configOf(upstream.origin, { accounts })),
+    change: (...accounts) => sidecar.app.apply(config({ accounts })),
   };
 }
 
@@ -83,6 +89,27 @@ describe('a response in progress', () => {
     expect(await timeToEnd(client)).toBeLessThan(5_000);
     expect(client.received).not.toContain('"}');
   });
+});
+
+test('a sealed response that is still being collected is broken off within 5 s', async () => {
+  const { sidecar, heads, change } = await startEvents();
+  const client = await open(sidecar, keys.acme, 'GET /api/s2s/short HTTP/1.1');
+  await vi.waitFor(() => expect(heads()).toBe(1));
+  change({ ...acme, active: false }, globex);
+  expect(await timeToEnd(client)).toBeLessThan(5_000);
+  expect(client.received).toBe('');
+  await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ closed: 'revoked' }]));
+});
+
+test('a WebSocket handshake that awaits its response is ended within 5 s', async () => {
+  const { sidecar, change } = await startEvents();
+  const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
+  const key = `Sec-WebSocket-Key: ${'A'.repeat(22)}==`;
+  const client = await open(sidecar, keys.globex, 'GET /ws HTTP/1.1', ...upgrade, key);
+  await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(1));
+  change(acme, { ...globex, keys: [revoked] });
+  expect(await timeToEnd(client)).toBeLessThan(5_000);
+  await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ closed: 'revoked' }]));
 });
 
 test('an upload whose key is revoked is broken off within 5 s, although it never pauses', async () => {

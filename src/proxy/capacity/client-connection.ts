@@ -188,7 +188,6 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#request = undefined;
     this.#reservation = undefined;
     this.isLookedUp = this.isSuspect = false;
-    if (this.#left) return;
     const { anonymous, publicKeys } = this.#all.eviction;
     const { tier } = this.#claim;
     if (tier === 'public') this.latestAt = performance.now();
@@ -205,8 +204,9 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
 
   #moveTo(list: LinkedList<Evictable> | undefined): void {
     this.#list?.remove(this);
-    this.#list = list;
-    list?.add(this);
+    // After an eviction, the socket closes in a later turn. Until then, the request may still get a response, and be made evictable.
+    this.#list = this.#left ? undefined : list;
+    this.#list?.add(this);
   }
 
   /**

@@ -50,6 +50,11 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   bytesOut = 0;
   /** Whether the connection has become a WebSocket. */
   upgraded = false;
+  /**
+   * Whether the request is more than a wait for the outcome of a payment: a WebSocket, or a response that arrives, although its head has
+   * not been sent yet. If the key is revoked, the request is ended.
+   */
+  lasts = false;
   /** How the exchange ended; undefined while it is in progress. */
   outcome: ExchangeOutcome | undefined;
   /** Called once after `write` has returned false, when the client has read what was written. */

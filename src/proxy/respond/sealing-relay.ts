@@ -63,6 +63,8 @@ export class SealingRelay extends Relay implements ResponseHandler {
     const { reservation } = this.responder;
     const head = readResponseHead(status, raw);
     this.#head = head;
+    // The response may be collected for as long as the core likes.
+    this.responder.lasts = true;
     this.waitForUpstream(performance.now());
     if (!this.responder.http.mayHaveBody(status) || head.contentLength === 0) return;
     const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
