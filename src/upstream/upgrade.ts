@@ -229,12 +229,15 @@ function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerO
 
 /** Headers in the form that Node expects: the values of headers with the same name form a list. */
 function grouped(headers: readonly string[]): Record<string, string | string[]> {
-  const groups = new Map<string, string | string[]>();
+  const groups = new Map<string, string[]>();
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = (headers[i] as string).toLowerCase();
     const value = headers[i + 1] as string;
-    const before = groups.get(name);
-    groups.set(name, before === undefined ? value : [before, value].flat());
+    const values = groups.get(name);
+    if (values === undefined) groups.set(name, [value]);
+    else values.push(value);
   }
-  return Object.fromEntries(groups);
+  return Object.fromEntries(
+    [...groups].map(([name, [first = '', ...more]]) => [name, more.length === 0 ? first : [first, ...more]]),
+  );
 }

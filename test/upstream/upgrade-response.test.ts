@@ -180,4 +180,16 @@ describe('a 101', () => {
     expect(received).toMatch(/^HTTP\/1\.1 101 /);
     expect(received.endsWith('\r\n\r\nbytes more')).toBe(true);
   });
+
+  test('may repeat a field thousands of times, and all of them reach the client in their order', async () => {
+    const values = Array.from({ length: 2_000 }, (_, i) => `${i}`);
+    const fields = values.map((value) => `X: ${value}\r\n`).join('');
+    const { sidecar } = await startSending([
+      `HTTP/1.1 101 S\r\nConnection: Upgrade\r\n${fields}Upgrade: websocket\r\n\r\n`,
+    ]);
+    const client = await openConnection(sidecar.port);
+    client.send(request('GET /ws/feed HTTP/1.1', 'Host: localhost', authorization, ...upgrade));
+    const received = await client.untilEnded();
+    expect([...received.matchAll(/^x: (.*)\r$/gim)].map(([, value]) => value)).toEqual(values);
+  });
 });
