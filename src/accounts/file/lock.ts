@@ -31,8 +31,8 @@ const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
  *
  * @param patience the longest wait for another writer, in milliseconds
  * @param urgent   whether to try more often than other waiting writers, to get the lock before them
- * @throws AccountsError `store_locked`, `store_invalid` if there is something else at the path of the lock; the file system's error if the
- *   lock cannot be made
+ * @throws AccountsError `store_locked`, `store_invalid` if there is something else at the path of the lock, `store_unavailable` if the file
+ *   system refuses to lock it; the file system's error if the lock cannot be made
  */
 export async function lockFile(path: string, patience: number, urgent = false): Promise<() => void> {
   const lock = lockPath(path);
@@ -48,7 +48,7 @@ export async function lockFile(path: string, patience: number, urgent = false): 
     }
   } catch (error) {
     database.close();
-    throw unusable.has((error as { errcode?: unknown }).errcode) ? notALock(lock, error) : error;
+    throw lockError(lock, error);
   }
   return () => database.close();
 }
@@ -64,6 +64,14 @@ function opened(lock: string): DatabaseSync {
   } catch (error) {
     throw notALock(lock, error);
   }
+}
+
+function lockError(lock: string, error: unknown): unknown {
+  const { errcode } = error as { readonly errcode?: unknown };
+  if (unusable.has(errcode)) return notALock(lock, error);
+  if (!(error instanceof Error) || errcode === undefined) return error;
+  // Network file systems refuse locks for reasons of their own, which SQLite reports as "disk I/O error".
+  return new AccountsError('store_unavailable', `${displayName(lock)} cannot be locked: ${error.message}`, error);
 }
 
 function notALock(lock: string, cause?: unknown): AccountsError {

@@ -10,8 +10,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { replaceFile, readVersion } from '../../../src/accounts/file/replace.ts';
 import { Folder } from '../../support/folder.ts';
@@ -165,6 +166,22 @@ describe('the lock of a file', () => {
     });
     child.kill('SIGKILL');
     (await lockFile(path, 10_000))();
+  });
+
+  test('that the file system refuses makes the store unavailable, and nothing stays open', async () => {
+    const folder = new Folder({ file: '' });
+    // What SQLite reports if a network file system refuses a lock with ESTALE.
+    const refused = Object.assign(new Error('disk I/O error'), { code: 'ERR_SQLITE_ERROR', errcode: 3_850 });
+    const exec = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(() => {
+      throw refused;
+    });
+    onTestFinished(() => void exec.mockRestore());
+    await expect(lockFile(folder.file('file'), 0)).rejects.toMatchObject({
+      code: 'store_unavailable',
+      message: `${folder.file('.file.lock')} cannot be locked: disk I/O error`,
+    });
+    exec.mockRestore();
+    (await lockFile(folder.file('file'), 0))();
   });
 
   test('is free if only the lock file exists', async () => {
