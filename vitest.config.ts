@@ -25,7 +25,7 @@ const gateway = ['test/{proxy,http1,upstream,admin,operators,telemetry}/**/*.tes
 /** Builds the program that tests start. */
 const program = 'test/support/built-program.ts';
 
-/** Files of a minute and more. The trial of resources comes last, among few others. */
+/** Files of a minute and more. The trials of resources come last, among few others. */
 const longest = ['kits/kits', 'trials/mutation', 'console/actions'];
 
 /** Begins with the longest files, so that no worker is left alone with one at the end. */
