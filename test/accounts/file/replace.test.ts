@@ -175,7 +175,7 @@ describe('the lock of a file', () => {
     const exec = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(() => {
       throw refused;
     });
-    onTestFinished(() => void exec.mockRestore());
+    onTestFinished(() => exec.mockRestore());
     await expect(lockFile(folder.file('file'), 0)).rejects.toMatchObject({
       code: 'store_unavailable',
       message: `${folder.file('.file.lock')} cannot be locked: disk I/O error`,
