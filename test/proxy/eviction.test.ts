@@ -156,7 +156,7 @@ describe('a connection with a public key', () => {
 
   /** Creates budgets and a list of evictable connections. `left` returns the connections that have not been closed. */
   function setUp() {
-    vi.spyOn(performance, 'now').mockReturnValue(now);
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(now);
     const { limits } = configOf('http://127.0.0.1:1');
     const budgets = new Budgets({ ...limits, connections: 64, inFlight: 64, account: 0.5 }, true);
     onTestFinished(() => {
@@ -196,7 +196,7 @@ describe('a connection with a public key', () => {
     const other = add(claim('other'), {});
     const makeRoom = (by: Claim, limit: 0 | 1 = connections): boolean => eviction.makePublicRoom(other, 1, limit, by);
     const left = (): readonly Evictable[] => [...eviction.publicKeys].filter((each) => each !== other);
-    return { budgets, eviction, claim, use, fill, add, left, makeRoom };
+    return { budgets, eviction, clock, claim, use, fill, add, left, makeRoom };
   }
 
   test.each([
@@ -245,6 +245,26 @@ describe('a connection with a public key', () => {
     const before = left();
     expect([makeRoom(claim('busy')), left()]).toEqual([hasRoom, before]);
     expect(own.previous).toBeDefined();
+  });
+
+  test('is looked at once for all that need room within 2 ms, as long as they are within their shares', () => {
+    const { clock, claim, use, add, left, makeRoom } = setUp();
+    use(9, claim('other'));
+    use(13, claim('busy'));
+    use(3, claim('noisy'));
+    const taken = vi.fn<() => number>(() => 1);
+    for (let i = 0; i < 3; i += 1) add(claim('noisy'), { isIdle: true, taken });
+    for (let i = 0; i < 5; i += 1) expect(makeRoom(claim('busy'))).toBe(true);
+    clock.mockReturnValue(now + 1.9);
+    expect(makeRoom(claim('busy'))).toBe(true);
+    expect(taken).toHaveBeenCalledTimes(3);
+    clock.mockReturnValue(now + 2);
+    expect(makeRoom(claim('busy'))).toBe(true);
+    expect(taken).toHaveBeenCalledTimes(6);
+    // The share is judged by what the account uses now, not by what it used then.
+    for (const { used } of claim('busy').parts) used[connections] += 1;
+    expect(makeRoom(claim('busy'))).toBe(false);
+    expect(left()).toHaveLength(3);
   });
 
   test('of another environment counts against the share, and does not give way', () => {

@@ -21,6 +21,9 @@ const suspectFactor = 1_000_000;
 /** Milliseconds that the first bytes of a body may take to arrive. In most requests, they come with the head. */
 const newBody = 100;
 
+/** For this many milliseconds, what idle connections and slow bodies hold is not added up again. */
+const sumsLast = 2;
+
 /** After this many milliseconds of idleness, a client is unlikely to be just about to use its connection again. */
 const newlyIdle = 500;
 
@@ -103,6 +106,8 @@ export class Eviction {
   readonly keyless = new LinkedList<Evictable>();
   /** Connections with public keys, in the order in which they became idle or busy. */
   readonly publicKeys = new LinkedList<Evictable>();
+  /** For each limit, the latest sums of what may be evicted for public keys. */
+  readonly #sums: (Sums | undefined)[] = [];
 
   closeLongestIdle(): void {
     for (const connection of this.anonymous) if (!connection.holdsSlot) return connection.evict();
@@ -169,27 +174,25 @@ export class Eviction {
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const { shares = [] } = claim;
     const now = performance.now();
+    const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
+    const isWithin = ({ all, byClaim }: Sums): boolean => {
+      const own = byClaim.get(claim)?.uncounted ?? 0;
+      return shares.every((share) => share.has(amount, limit, (all.get(share.source) ?? 0) - own));
+    };
+    // There may be thousands of connections, and each of them may need room for each piece of a head.
+    const earlier = this.#sums[limit];
+    if (short.length === 0 && earlier !== undefined && now < earlier.until && isWithin(earlier)) return true;
     const others: { readonly each: Evictable; readonly taken: number; readonly state: State }[] = [];
-    const sums = new Map<Claim, { slow: number; uncounted: number }>();
     for (const list of [this.publicKeys, this.keyless]) {
       for (const each of list) {
         const taken = each === exempt || each.claim.tier !== 'public' ? 0 : each.taken(limit);
         const state = taken === 0 ? undefined : stateOf(each, now);
-        if (state === undefined) continue;
-        others.push({ each, taken, state });
-        const sum = sums.get(each.claim) ?? { slow: 0, uncounted: 0 };
-        sums.set(each.claim, sum);
-        if (state === 'slow') sum.slow += taken;
-        if (state !== 'newly idle' && each.claim !== claim) sum.uncounted += taken;
+        if (state !== undefined) others.push({ each, taken, state });
       }
     }
-    const uncountedOf = ({ source }: Part): number => {
-      let uncounted = 0;
-      for (const [{ parts }, sum] of sums) if (parts.includes(source)) uncounted += sum.uncounted;
-      return uncounted;
-    };
-    const isInShare = shares.every((share) => share.has(amount, limit, uncountedOf(share)));
-    const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
+    const sums = sumUp(others, now + sumsLast);
+    this.#sums[limit] = sums;
+    const isInShare = isWithin(sums);
     if (isInShare && short.length === 0) return true;
     const much = muchSlow * (shares.at(-1)?.source.quotas[limit] ?? 0);
     const top = new Top();
@@ -197,7 +200,7 @@ export class Eviction {
       const isOwn = each.claim === claim;
       const mayEnd = isOwn || (isInShare && state !== 'newly idle');
       if (mayEnd && short.every((part) => each.claim.parts.includes(part)))
-        top.offer(each, rankOf(state, isOwn, sums.get(each.claim)?.slow ?? 0, much));
+        top.offer(each, rankOf(state, isOwn, sums.byClaim.get(each.claim)?.slow ?? 0, much));
     }
     const chosen: Evictable[] = [];
     let found = 0;
@@ -213,6 +216,33 @@ export class Eviction {
 }
 
 type State = 'idle' | 'newly idle' | 'slow';
+
+/** What idle connections and slow bodies hold of a limit. */
+interface Sums {
+  /** For how long the sums may be used. */
+  readonly until: MonotonicMs;
+  /** For each whole that shares are parts of, how much does not count against the shares of other accounts. */
+  readonly all: ReadonlyMap<Part, number>;
+  /** For each claim, how much of this is its own, and how much its slow bodies hold. */
+  readonly byClaim: ReadonlyMap<Claim, { readonly uncounted: number; readonly slow: number }>;
+}
+
+function sumUp(
+  connections: readonly { readonly each: Evictable; readonly taken: number; readonly state: State }[],
+  until: MonotonicMs,
+): Sums {
+  const byClaim = new Map<Claim, { uncounted: number; slow: number }>();
+  for (const { each, taken, state } of connections) {
+    let sum = byClaim.get(each.claim);
+    if (sum === undefined) byClaim.set(each.claim, (sum = { uncounted: 0, slow: 0 }));
+    if (state !== 'newly idle') sum.uncounted += taken;
+    if (state === 'slow') sum.slow += taken;
+  }
+  const all = new Map<Part, number>();
+  for (const [{ shares = [] }, { uncounted }] of byClaim)
+    for (const { source } of shares) all.set(source, (all.get(source) ?? 0) + uncounted);
+  return { until, all, byClaim };
+}
 
 /** The connection's state; undefined if it has a request that does not wait for its client, or whose body arrives fast enough. */
 function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): State | undefined {
