@@ -87,7 +87,8 @@ export const cryptography = {
     files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts', 'src/audit/verify.ts'],
     standard: 'RFC 8032, FIPS 186-5',
     fips: approved,
-    quantum: "broken by Shor's algorithm; after that, only anchors kept elsewhere prove that a trail is old",
+    quantum:
+      "broken by Shor's algorithm; once that is practical, only anchors kept elsewhere can prove that a trail predates it",
   },
 } as const satisfies Record<string, Use>;
 

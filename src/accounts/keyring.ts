@@ -16,9 +16,13 @@ export interface KeyringStatus {
  * The methods throw AccountsError: `kms_unavailable` if a later attempt may succeed, `kms_refused` if no later attempt will.
  */
 export interface Keyring {
-  /** Returns the line to store for a master key, after checking that `unwrap` opens it. @throws AccountsError also `master_key_wrong` */
+  /**
+   * Returns the line to store for a master key, after checking that `unwrap` opens it.
+   *
+   * @throws AccountsError `master_key_wrong`, besides the codes above
+   */
   wrap(key: KeyObject): Promise<string>;
-  /** Unwraps a master key that was read from a line made by `wrap`. @throws AccountsError also `master_key_wrong` */
+  /** Unwraps a master key that was read from a line made by `wrap`. @throws AccountsError `master_key_wrong`, besides the codes above */
   unwrap(key: MasterKey): Promise<MasterKey>;
   status(): Promise<KeyringStatus>;
 }

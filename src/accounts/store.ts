@@ -90,7 +90,7 @@ export interface Hints {
   readonly urgent?: boolean | undefined;
   /** Whether a token of the account asks for the work. There may be hundreds of such tokens, which must not keep operators waiting. */
   readonly ofAccount?: boolean | undefined;
-  /** The id of the key that the work is about. This key is read however many keys the account has. */
+  /** The id of the key concerned. It is always read, even if the account has too many keys to read all of them. */
   readonly key?: string | undefined;
 }
 

@@ -67,7 +67,7 @@ export const encryptionView = z
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
     encoding: z.enum(encodings).describe('Encoding of sealed responses.'),
-    format: z.enum(keyTexts).nullable().describe('How the key and the IV are written; null if encryption is disabled.'),
+    format: z.enum(keyTexts).nullable().describe('The format of the key and the IV; null if encryption is disabled.'),
     created_at: date.nullable().describe('When the credentials were created.'),
     previous: z
       .object({

@@ -43,7 +43,10 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
     .option('--replace', 'replace credentials that are in use')
     .run(enable);
 
-  command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
+  command(
+    'disable',
+    'stop encrypting and delete the key and the IV; from then on, requests and responses are plaintext',
+  )
     .option(
       '--grace <duration>',
       'keep opening envelopes and sealing their responses for this long, such as 24h',

@@ -93,7 +93,7 @@ export class LoadThread {
       let message = await thread.ask({ ...task, env: { ...task.env } });
       while (!('sidecar' in message)) {
         accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
-        // Gives other events a turn, because Node delivers all messages that have already arrived without a pause in between.
+        // Gives other events a turn. Otherwise, Node would deliver all messages that have already arrived one right after another.
         await nextTurn();
         message = await thread.ask('next');
       }

@@ -24,7 +24,7 @@ import {
   routePath,
 } from './value-types.ts';
 
-/** The content of the sidecar's file. Its documentation is generated from the descriptions below. */
+/** The contents of the sidecar's file. Its documentation is generated from the descriptions below. */
 export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;
 
 /** The schema of the sidecar's file. Its members are in the order in which they are documented. */

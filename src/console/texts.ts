@@ -354,7 +354,7 @@ export const texts = {
     intro: 'Seals and opens envelopes in this browser. The key, the IV and the texts are not sent anywhere.',
     findCause: 'Find the cause',
     findCauseHint:
-      'Sends the key, the IV and the envelope to this sidecar, which tests for the usual mistakes. They are not stored or logged.',
+      'Sends the key, the IV and the envelope to this sidecar, which looks for common mistakes, and neither stores nor logs any of them.',
     cause: (cause: string) => `The cause: ${cause}.`,
     text: 'Text',
     envelope: 'Envelope',

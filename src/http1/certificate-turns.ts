@@ -19,7 +19,7 @@ const rests = { newSite: 500, failedSite: 3_000 } as const;
 const maxTrusted = 1_000;
 const maxFailed = 10_000;
 
-/** How long a failed handshake counts, in milliseconds. */
+/** How long a failed handshake counts against its site, in milliseconds. */
 const failedFor = 600_000;
 
 interface Handshake {

@@ -252,7 +252,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   /**
-   * Closes the connection after the response in progress or, if there is none, at once. A response that has ended still reaches its client.
+   * Closes the connection after the response in progress or, if there is none, at once. A response that has already been written is still
+   * delivered.
    */
   retire(): void {
     if (this.#state === 'exchange' && this.#exchange !== undefined) this.#exchange.keepAlive = false;
@@ -260,7 +261,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else if (this.#state !== 'ending') this.destroy();
   }
 
-  /** Closes the connection in a later turn, because its client has caused too much work within TLS itself. */
+  /** Closes a connection whose client has made OpenSSL work too much: in a later turn, because OpenSSL may be in the middle of a read. */
   exceed(): void {
     setImmediate(() => this.destroy());
     this.#guard(() => this.handler?.onExcess());

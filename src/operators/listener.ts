@@ -83,7 +83,7 @@ export interface OperatorsApi {
   readonly listener: Server;
   /** Called after each configuration change. */
   readonly configure: () => void;
-  /** Records in the audit trail that new content of the sidecar's file has taken effect. @param hash the hash of that content */
+  /** Records in the audit trail that a new version of the sidecar's file has taken effect. @param hash the hash of its contents */
   readonly configurationChanged: (hash: string) => void;
   /** Waits a few seconds for requests in progress, closes all connections, and adds the missing events to the audit trail. */
   readonly close: () => Promise<void>;

@@ -23,7 +23,7 @@ export function upstreamFields(exchange: Admitted, { client, http, snapshot }: R
     const { account, key } = principal;
     fields.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', getKind(key.prefix));
     fields.push('X-Environment', environment.name);
-    // The header contains a valid API key, because there is a principal.
+    // With a principal, `Authorization` is known to contain a valid API key.
     if (environment.forwardsAuthorization && head.authorization !== undefined)
       fields.push('Authorization', head.authorization);
   }

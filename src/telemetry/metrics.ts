@@ -126,7 +126,7 @@ export class Metrics {
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
-      help: 'Requests during a grace period, by credentials: current, for requests that will still work after it; previous, or none for plaintext, for requests that will then be refused.',
+      help: 'Requests during a grace period, by credentials: current, which will still work after it; previous, or none (plaintext), which will then be refused.',
       labelNames: ['environment', 'credentials'],
     });
     this.#envelopes = envelopeCounts(registry);

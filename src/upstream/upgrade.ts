@@ -197,7 +197,7 @@ class UpgradeCall implements UpstreamCall {
     this.outgoing?.destroy();
   }
 
-  /** Catches errors, because an error thrown in a socket's event would end the process. */
+  /** Catches errors, because an error thrown in the handler of a socket's event would end the process. */
   #run(handle: () => void): void {
     try {
       handle();
@@ -219,7 +219,7 @@ function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerO
   const { protocol, host, port, tls, socketPath } = address;
   const { Agent } = require(tls === undefined ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
-    // An agent is the only way to pass the look-up. This agent is used for this connection only.
+    // An agent is the only way to pass a `lookup` function. This agent is used for this connection only.
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
     // The strict parser limits the size of heads. Node's client must not be stricter, so its own limit of 16 KiB is raised.

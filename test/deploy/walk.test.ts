@@ -103,7 +103,7 @@ async function runInBackground(script: string, folder: Folder, env: Readonly<Rec
   return printed.stdout;
 }
 
-/** Expects data for every panel and every variable of the dashboard, and that every rule can be evaluated. */
+/** Expects every panel and every variable of the dashboard to have data, and every rule to be valid. */
 async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Promise<unknown>): Promise<void> {
   const filled = (expr: string): string =>
     expr

@@ -64,7 +64,7 @@ function build(tag: string, base: string, buildArguments: Readonly<Record<string
   return { name, base };
 }
 
-/** The label of every container of a test. Its value is the id of the process that started the container. */
+/** The label on every test container. Its value is the id of the process that started the container. */
 export const label = 'envelope-sidecar-test.process';
 
 /**
@@ -94,7 +94,7 @@ export class HardenedContainer extends GenericContainer {
     this.withLabels({ [label]: String(process.pid) });
   }
 
-  /** Publishes the ports only on loopback, because other machines must not reach the containers of a test. */
+  /** Publishes the ports only on loopback, so that other machines cannot reach test containers. */
   protected override async beforeContainerCreated(): Promise<void> {
     for (const bindings of Object.values(
       (this.hostConfig.PortBindings ?? {}) as Record<string, { HostIp?: string }[]>,
@@ -118,7 +118,7 @@ export class SidecarContainer extends HardenedContainer {
   }
 }
 
-/** The command in small containers. With the image's own size, the young generation would fill half of the memory. */
+/** The entry point for small containers. With the image's own `--max-semi-space-size`, the young generation would fill half the memory. */
 export const smallEntrypoint = [
   'node',
   '--max-semi-space-size=8',

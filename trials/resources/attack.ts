@@ -37,7 +37,7 @@ const usualPause = 2_000;
 /** How long it takes to open all connections for the first time. Milliseconds. */
 const ramp = 2_000;
 
-/** How many bytes may wait in the attackers' memory on one connection. */
+/** The maximum number of unsent bytes that an attacker buffers for one connection. */
 const mostWaiting = 65_536;
 
 const closingBrace = 0x7d;

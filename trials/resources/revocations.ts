@@ -153,7 +153,7 @@ async function revokeFor(port: number, phase: Phase, time: number, problems: str
   return { median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0, count: times.length };
 }
 
-/** Operators who read, while commands run one after another. */
+/** Operators' read requests, beside a sequence of commands. */
 class BulkWork {
   reads = 0;
   commands = 0;

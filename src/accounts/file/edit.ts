@@ -7,8 +7,9 @@ const layout = { lineWidth: 0 } as const;
 
 /**
  * The text of an accounts file after a change. Only the members that differ are changed; references, comments and the existing order are
- * kept. If the accounts are a block list, as they usually are, all other lines are kept byte for byte. They are not written by the YAML
- * library, which would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
+ * kept. If the accounts are a block list without aliases, as they usually are, and at least one of them remains, all other lines are kept
+ * byte for byte; if not, the whole file is reformatted. Kept lines do not pass through the YAML library, which would attach a comment
+ * between two accounts to the first one.
  *
  * @param before  the accounts in the text, in the same order
  * @param changed accounts to write; accounts with a new id are added at the end

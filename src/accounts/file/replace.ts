@@ -64,7 +64,7 @@ function writeNew(written: string, text: string, model: string): void {
   fsyncSync(file.fd);
 }
 
-/** Writes a folder to disk, because a new or renamed file survives a power failure only once its folder is on disk. */
+/** Flushes a folder to disk. Until then, a new or renamed file in it may not survive a power failure. */
 export function syncFolder(folder: string): void {
   using file = openFile(folder, 'r');
   fsyncSync(file.fd);

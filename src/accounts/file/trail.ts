@@ -27,11 +27,11 @@ export class Trail {
   }
 
   /**
-   * Adds events, and returns once they are on disk. An event is written before its change, so that a crash may leave an event without its
+   * Adds events, and returns once they are on disk. An event is written before its change, so a crash can leave an event without its
    * change, but never a change without its event.
    *
-   * @throws AccountsError `store_invalid` if the path is not a regular file, `audit_key_missing`; the file system's error, with nothing
-   *   added
+   * @throws AccountsError `store_invalid` if the path is not a regular file, `audit_key_missing` if the last event is signed with an unknown
+   *   key; the file system's error if nothing could be added
    */
   append(events: readonly AuditEvent[]): readonly AppendedEvent[] {
     const [first] = events;

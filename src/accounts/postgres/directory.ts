@@ -206,7 +206,7 @@ export class PostgresDirectory implements KeyDirectory {
     try {
       const stored = toAccount({ ...row, keys: [row.key] });
       const [key] = stored.keys;
-      if (key === undefined) throw new Error('a look-up by key returned none');
+      if (key === undefined) throw new Error('a look-up by key returned no key');
       return { account, found: { account: unwrapAccount(stored, this.#vault), key }, read };
     } catch (error) {
       // Only this account is affected. It must not be treated as one that does not encrypt.
