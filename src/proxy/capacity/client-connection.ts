@@ -48,7 +48,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
   /** The peer's address as logged, cached because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
-  /** How many bytes the connection holds in addition to its request. */
+  /** How many bytes the connection holds besides its request. */
   heldBytes = 0;
   since = 0;
   latestAt = 0;
@@ -98,7 +98,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   taken(limit: LimitIndex): number {
-    if (limit === indexes.connections) return 1;
+    if (limit === indexes.connections) return this.#left ? 0 : 1;
     const taken = this.#reservation?.taken(limit, this.#claim) ?? 0;
     return limit === indexes.buffered && this.#heldClaim === this.#claim ? taken + this.heldBytes : taken;
   }

@@ -21,8 +21,8 @@ const suspectFactor = 1_000_000;
 /** Milliseconds that the first bytes of a body may take to arrive. In most requests, they come with the head. */
 const newBody = 100;
 
-/** For this many milliseconds, what idle connections and slow bodies hold is not added up again. */
-const sumsLast = 2;
+/** For this many milliseconds of a turn of the event loop, connections with public keys are not looked through again. */
+const passLasts = 10;
 
 /** After this many milliseconds of idleness, a client is unlikely to be just about to use its connection again. */
 const newlyIdle = 500;
@@ -59,10 +59,7 @@ export interface Evictable extends Linked<Evictable> {
 }
 
 /** How many bytes a part lacks. */
-interface Need {
-  readonly part: Part;
-  readonly bytes: number;
-}
+type Need = Readonly<{ part: Part; bytes: number }>;
 
 /** As few of the first candidates as it takes to meet the needs; undefined if all of them together do not meet the needs. */
 function choose(
@@ -106,8 +103,8 @@ export class Eviction {
   readonly keyless = new LinkedList<Evictable>();
   /** Connections with public keys, in the order in which they became idle or busy. */
   readonly publicKeys = new LinkedList<Evictable>();
-  /** For each limit, the latest sums of what may be evicted for public keys. */
-  readonly #sums: (Sums | undefined)[] = [];
+  /** For each limit, the latest pass over connections with public keys. */
+  readonly #passes: Partial<Record<LimitIndex, Pass>> = {};
 
   closeLongestIdle(): void {
     for (const connection of this.anonymous) if (!connection.holdsSlot) return connection.evict();
@@ -174,98 +171,129 @@ export class Eviction {
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const { shares = [] } = claim;
     const now = performance.now();
-    const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
-    const isWithin = ({ all, byClaim }: Sums): boolean => {
-      const own = byClaim.get(claim)?.uncounted ?? 0;
-      return shares.every((share) => share.has(amount, limit, (all.get(share.source) ?? 0) - own));
-    };
-    // There may be thousands of connections, and each of them may need room for each piece of a head.
-    const earlier = this.#sums[limit];
-    if (short.length === 0 && earlier !== undefined && now < earlier.until && isWithin(earlier)) return true;
-    const others: { readonly each: Evictable; readonly taken: number; readonly state: State }[] = [];
-    for (const list of [this.publicKeys, this.keyless]) {
-      for (const each of list) {
-        const taken = each === exempt || each.claim.tier !== 'public' ? 0 : each.taken(limit);
-        const state = taken === 0 ? undefined : stateOf(each, now);
-        if (state !== undefined) others.push({ each, taken, state });
-      }
+    // There may be thousands of connections, and each may need room for a request, or for each piece of a head, in the same turn.
+    let pass = this.#passes[limit];
+    if (pass === undefined || now >= pass.until) {
+      pass = new Pass([this.publicKeys, this.keyless], limit, now);
+      this.#passes[limit] = pass;
+      // Otherwise, closed connections would stay in memory.
+      setImmediate(() => delete this.#passes[limit]);
     }
-    const sums = sumUp(others, now + sumsLast);
-    this.#sums[limit] = sums;
-    const isInShare = isWithin(sums);
+    const isInShare = shares.every((share) => share.has(amount, limit, pass.uncounted(share.source, claim)));
+    const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
     if (isInShare && short.length === 0) return true;
     const much = muchSlow * (shares.at(-1)?.source.quotas[limit] ?? 0);
-    const top = new Top();
-    for (const { each, state } of others) {
-      const isOwn = each.claim === claim;
-      const mayEnd = isOwn || (isInShare && state !== 'newly idle');
-      if (mayEnd && short.every((part) => each.claim.parts.includes(part)))
-        top.offer(each, rankOf(state, isOwn, sums.byClaim.get(each.claim)?.slow ?? 0, much));
-    }
-    const chosen: Evictable[] = [];
     let found = 0;
-    for (const { each } of top.entries) {
-      if (found >= amount) break;
-      chosen.push(each);
-      found += each.taken(limit);
+    const chosen: { readonly each: Evictable; readonly uncounted: number }[] = [];
+    for (const each of pass.candidates(claim, isInShare, much)) {
+      // Since the pass, the connection may have been closed, used, or charged to another account.
+      const [taken, state, isOwn] = [each.taken(limit), stateOf(each, now), each.claim === claim];
+      const mayEnd = isOwn || (isInShare && state !== 'newlyIdle');
+      if (each === exempt || taken === 0 || state === undefined || !mayEnd) continue;
+      if (!short.every((part) => each.claim.parts.includes(part))) continue;
+      chosen.push({ each, uncounted: state === 'newlyIdle' ? 0 : taken });
+      found += taken;
+      if (found >= amount || chosen.length === maxClosed) break;
     }
     if (found < amount) return false;
-    for (const each of chosen) each.evict(limit);
+    for (const { each, uncounted } of chosen) {
+      pass.forget(each.claim, uncounted);
+      each.evict(limit);
+    }
     return true;
   }
 }
 
-type State = 'idle' | 'newly idle' | 'slow';
+type State = 'idle' | 'newlyIdle' | 'slow';
 
-/** What idle connections and slow bodies hold of a limit. */
-interface Sums {
-  /** For how long the sums may be used. */
-  readonly until: MonotonicMs;
-  /** For each whole that shares are parts of, how much does not count against the shares of other accounts. */
-  readonly all: ReadonlyMap<Part, number>;
-  /** For each claim, how much of this is its own, and how much its slow bodies hold. */
-  readonly byClaim: ReadonlyMap<Claim, { readonly uncounted: number; readonly slow: number }>;
+/** The connections of one account that may be evicted, and what they hold of a limit. */
+class Holdings implements Readonly<Record<State, Evictable[]>> {
+  readonly idle: Evictable[] = [];
+  readonly newlyIdle: Evictable[] = [];
+  readonly slow: Evictable[] = [];
+  slowBytes = 0;
+  /** How much of all this does not count against the shares of other accounts. */
+  uncounted = 0;
 }
 
-function sumUp(
-  connections: readonly { readonly each: Evictable; readonly taken: number; readonly state: State }[],
-  until: MonotonicMs,
-): Sums {
-  const byClaim = new Map<Claim, { uncounted: number; slow: number }>();
-  for (const { each, taken, state } of connections) {
-    let sum = byClaim.get(each.claim);
-    if (sum === undefined) byClaim.set(each.claim, (sum = { uncounted: 0, slow: 0 }));
-    if (state !== 'newly idle') sum.uncounted += taken;
-    if (state === 'slow') sum.slow += taken;
+/** Connections with public keys that may be evicted, found in one pass over all of them. */
+class Pass {
+  readonly until: MonotonicMs;
+  readonly #accounts = new Map<Claim, Holdings>();
+  readonly #idle: { readonly each: Evictable; readonly holdings: Holdings }[] = [];
+  /** For each whole that shares are parts of, how much does not count against the shares of other accounts. */
+  readonly #uncounted = new Map<Part, number>();
+
+  constructor(lists: readonly LinkedList<Evictable>[], limit: LimitIndex, now: MonotonicMs) {
+    this.until = now + passLasts;
+    for (const list of lists) {
+      for (const each of list) {
+        const taken = each.claim.tier === 'public' ? each.taken(limit) : 0;
+        const state = taken === 0 ? undefined : stateOf(each, now);
+        if (state === undefined) continue;
+        const holdings = this.#accounts.get(each.claim) ?? new Holdings();
+        this.#accounts.set(each.claim, holdings);
+        holdings[state].push(each);
+        if (state === 'idle') this.#idle.push({ each, holdings });
+        if (state === 'slow') holdings.slowBytes += taken;
+        if (state !== 'newlyIdle') holdings.uncounted += taken;
+      }
+    }
+    for (const [claim, { uncounted }] of this.#accounts) this.#count(claim, uncounted);
   }
-  const all = new Map<Part, number>();
-  for (const [{ shares = [] }, { uncounted }] of byClaim)
-    for (const { source } of shares) all.set(source, (all.get(source) ?? 0) + uncounted);
-  return { until, all, byClaim };
+
+  #count({ shares = [] }: Claim, uncounted: number): void {
+    for (const { source } of shares) this.#uncounted.set(source, (this.#uncounted.get(source) ?? 0) + uncounted);
+  }
+
+  /** How much of a whole does not count against an account's share. */
+  uncounted(whole: Part, claim: Claim): number {
+    return (this.#uncounted.get(whole) ?? 0) - (this.#accounts.get(claim)?.uncounted ?? 0);
+  }
+
+  /** Called when bytes, or other amounts, that are counted here are about to be given back. */
+  forget(claim: Claim, amount: number): void {
+    const holdings = this.#accounts.get(claim);
+    if (holdings === undefined) return;
+    holdings.uncounted -= amount;
+    this.#count(claim, -amount);
+  }
+
+  /**
+   * The connections that may be evicted for an account, in this order:
+   * 1. Slow bodies of accounts that have too many of them, beginning with the account that has the most of them.
+   * 2. Idle connections, the account's own first.
+   * 3. Other slow bodies.
+   * 4. The account's own connections that have only just become idle, and may be about to be used.
+   *
+   * @param isInShare whether other accounts' connections may be evicted, too
+   * @param much the amount from which an account has too many slow bodies
+   */
+  *candidates(claim: Claim, isInShare: boolean, much: number): Generator<Evictable> {
+    const own = this.#accounts.get(claim);
+    const accounts = isInShare ? [...this.#accounts.values()] : own === undefined ? [] : [own];
+    const slow = accounts.filter((each) => each.slowBytes > 0).toSorted((a, b) => b.slowBytes - a.slowBytes);
+    for (const { slowBytes, slow: bodies } of slow) if (slowBytes >= much) yield* bodies;
+    if (own !== undefined) yield* fromAnywhere(own.idle);
+    if (isInShare) for (const { each, holdings } of fromAnywhere(this.#idle)) if (holdings !== own) yield each;
+    for (const { slowBytes, slow: bodies } of slow) if (slowBytes < much) yield* bodies;
+    if (own !== undefined) yield* fromAnywhere(own.newlyIdle);
+  }
+}
+
+/**
+ * The members of a list, beginning with a random one. If clients send requests again and again, the connection that has been idle longest is
+ * likely to be the next one used.
+ */
+function* fromAnywhere<T>(list: readonly T[]): Generator<T> {
+  const start = Math.floor(Math.random() * list.length);
+  yield* list.slice(start);
+  yield* list.slice(0, start);
 }
 
 /** The connection's state; undefined if it has a request that does not wait for its client, or whose body arrives fast enough. */
 function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): State | undefined {
   const time = now - latestAt;
-  if (isIdle) return time < newlyIdle ? 'newly idle' : 'idle';
+  if (isIdle) return time < newlyIdle ? 'newlyIdle' : 'idle';
   return time >= newBody && arrived / time < slowPace ? 'slow' : undefined;
-}
-
-/**
- * The rank of a connection; those with the highest ranks are closed first:
- * 1. Slow bodies of accounts that have too many of them, beginning with the account that has the most of them.
- * 2. Idle connections, the account's own first.
- * 3. Other slow bodies.
- * 4. The account's own connections that have only just become idle, and may be about to be used.
- *
- * @param slow how much the slow bodies of the connection's account have taken
- * @param much the amount from which an account has too many slow bodies
- */
-function rankOf(state: State, isOwn: boolean, slow: number, much: number): number {
-  if (state === 'slow') return slow >= much ? 4 + slow : 3 - 1 / (1 + slow);
-  // The order among idle connections is random, because if clients send requests again and again, the connection that has been idle longest
-  // is likely to be the next one used.
-  const chance = Math.random() / 2;
-  if (state === 'newly idle') return 1 + chance;
-  return (isOwn ? 3.5 : 3) + chance;
 }
