@@ -88,7 +88,7 @@ namespace EnvelopeSidecar
         public TimeSpan Timeout { get; set; } = TimeSpan.FromSeconds(60);
         /// <summary>The longest body of a response.</summary>
         public int MaxBytes { get; set; } = 16 * 1024 * 1024;
-        /// <summary>How often a request that the core has not seen is sent again.</summary>
+        /// <summary>The maximum number of times that a request is sent again if the core has not seen it.</summary>
         public int Retries { get; set; } = 2;
         /// <summary>Whether a response must have its request's X-Request-Id; false behind a gateway that replaces it.</summary>
         public bool CheckId { get; set; } = true;

@@ -54,7 +54,7 @@ type Options struct {
 	Timeout time.Duration
 	// The longest body of a response. Default: 16 MiB.
 	MaxBytes int64
-	// How often a request that the core has not seen is sent again. Default: 2; less than 0: never.
+	// The maximum number of times that a request is sent again if the core has not seen it. Default: 2; less than 0: never.
 	Retries int
 	// Whether the gateway in front replaces X-Request-Id, so that a response need not have its request's.
 	AnyRequestID bool

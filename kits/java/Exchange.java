@@ -33,7 +33,7 @@ public final class Exchange {
      * @param prefixes paths whose bodies are sealed; the two test endpoints are never among them
      * @param migrating whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
      * @param maxBytes the longest body of a response
-     * @param retries how often a request that the core has not seen is sent again
+     * @param retries the maximum number of times that a request is sent again if the core has not seen it
      * @param checkId whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
      */
     public Exchange(

@@ -64,7 +64,7 @@ final class Exchange
      * @param list<string> $prefixes paths whose bodies are sealed; the two test endpoints are never among them
      * @param bool $migrating whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
      * @param int $maxBytes the longest body of a response
-     * @param int $retries how often a request that the core has not seen is sent again
+     * @param int $retries the maximum number of times that a request is sent again if the core has not seen it
      * @param bool $checkId whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
      */
     public function __construct(

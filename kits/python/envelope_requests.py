@@ -60,7 +60,7 @@ class EnvelopeSession(requests.Session):
     migrating: whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
     timeout: the longest wait for a connection, and for a whole response, in seconds
     max_bytes: the longest body of a response, as sent
-    retries: how often a request that the core has not seen is sent again
+    retries: the maximum number of times that a request is sent again if the core has not seen it
     check_id: whether a response must have its request's X-Request-Id; False behind a gateway that replaces it
     """
 

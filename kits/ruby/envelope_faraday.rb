@@ -45,7 +45,7 @@ module EnvelopeSidecar
   # migrating: whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
   # timeout: the longest wait for the next bytes of a response, in seconds
   # max_bytes: the longest body of a response
-  # retries: how often a request that the core has not seen is sent again
+  # retries: the maximum number of times that a request is sent again if the core has not seen it
   # check_id: whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
   class FaradayEnvelope < Faraday::Middleware
     # If `Retry-After` exceeds this many seconds, waiting is left to the caller.

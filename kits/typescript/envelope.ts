@@ -116,7 +116,7 @@ export class Envelope {
     return `{"data":"${this.seal(text)}"}`;
   }
 
-  /** The text in the body of a response: an object whose only member is `data`. */
+  /** Opens the body of a response, which must be an object whose only member is `data`, and returns the text. */
   openBody(body: string): string {
     const [, data] = /^\s*\{\s*"data"\s*:\s*"([0-9A-Za-z+/=]*)"\s*\}\s*$/.exec(body) ?? [];
     if (data === undefined) throw new EnvelopeError('malformed', 'the body is not {"data":"…"}');

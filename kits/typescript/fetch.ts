@@ -16,7 +16,7 @@ export interface Options {
   readonly timeout?: number;
   /** The maximum size of a response's body, in bytes as sent. Default: 16 MiB. */
   readonly maxBytes?: number;
-  /** How often a request that the core has not seen is sent again. Default: 2. */
+  /** The maximum number of times that a request is sent again if the core has not seen it. Default: 2. */
   readonly retries?: number;
   /** Whether a response must have its request's `X-Request-Id`. Default: true; false behind a gateway that replaces it. */
   readonly checkId?: boolean;

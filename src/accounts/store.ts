@@ -61,9 +61,9 @@ export interface Store {
   ): Promise<ChangeResult<T>>;
 
   /**
-   * Replaces every account with the result of `rewrite`, which may be called several times for one account. If `rewrite` throws for an
-   * account, none is replaced. A database replaces a few accounts at a time, so an interrupted change must be run again. Yields each part
-   * once it is stored. The event of a part contains the number of changed accounts as `accounts`.
+   * Replaces every account with the result of `rewrite`, which may be called several times for the same account. If `rewrite` throws for any
+   * account, no account is replaced. A database replaces accounts in small batches, so an interrupted change must be run again. Yields each
+   * batch once it is stored. The event of each batch contains the number of changed accounts as `accounts`.
    */
   changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 

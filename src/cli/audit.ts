@@ -33,7 +33,11 @@ export function addAuditCommands(add: AddStoreCommand): void {
   add('verify', 'verify that the trail has not been changed', 'reads')
     .option('--trail <file>', 'an exported trail; needs no store and no configuration')
     .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey)
-    .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor)
+    .option(
+      '--anchor <position:hash>',
+      'position and hash of an event, kept elsewhere, for example in a log; can be repeated',
+      addAnchor,
+    )
     .run(verifyStore, verifyFile);
   add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
     .option('--after <position>', 'only lines after this position', readAs(position), 0)

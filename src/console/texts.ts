@@ -354,7 +354,7 @@ export const texts = {
     intro: 'Seals and opens envelopes in this browser. The key, the IV and the texts are not sent anywhere.',
     findCause: 'Find the cause',
     findCauseHint:
-      'Sends the key, the IV and the envelope to this sidecar, which looks for common mistakes, and neither stores nor logs any of them.',
+      'Sends the key, the IV and the envelope to this sidecar, which checks them for common mistakes and does not store or log them.',
     cause: (cause: string) => `The cause: ${cause}.`,
     text: 'Text',
     envelope: 'Envelope',
@@ -366,7 +366,7 @@ export const texts = {
     notJson: 'The text is not JSON: the sidecar would refuse it.',
     faults: {
       key_length: 'The key must be 32 bytes as text.',
-      iv_length: 'The IV must have at least 16 characters as text. Only the first 16 are used.',
+      iv_length: 'The IV must be text of at least 16 characters. Only the first 16 are used, and they must be ASCII.',
       data_missing: 'There is no envelope: paste {"data":"…"} or the data alone.',
       encoding: 'The data is neither hex nor padded base64: look for line breaks, dashes or a missing character.',
       length:

@@ -5,8 +5,8 @@ import { MemberReader } from './json/members.ts';
 import { isJson } from './json/json.ts';
 
 export const wrongCredentials =
-  'wrong key or IV, or the plaintext is not JSON; check that key and IV are used as text, the padding is PKCS#7 and ' +
-  'there is no byte order mark; /api/s2s/aes-decrypt names the cause';
+  'wrong key or IV, or the plaintext is not JSON; check that the key and the IV are used as text, that the padding is PKCS#7, ' +
+  'and that there is no byte order mark; /api/s2s/aes-decrypt names the cause';
 
 export const hexDigits = /^[0-9A-Fa-f]+$/;
 
@@ -61,7 +61,7 @@ function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string |
     asLatin1.toString('latin1') === ciphertext.toString() &&
     isWholeBlocks(asLatin1)
   )
-    return 'the bytes were first encoded as UTF-8 text: encode the bytes of the ciphertext themselves';
+    return 'the ciphertext was converted to UTF-8 text before it was encoded: encode its raw bytes';
   if (isWholeBlocks(ciphertext)) return undefined;
   return `the ciphertext is not a multiple of ${blockLength} bytes: perhaps it was cut, was made in a mode other than CBC, such as GCM or CTR, or is not a ciphertext`;
 }

@@ -16,7 +16,7 @@ const updateLabel = 'CLIENT_TRAFFIC_SECRET_N';
 const handshakeLabels = /^CLIENT_(?:RANDOM|HANDSHAKE_TRAFFIC_SECRET) /;
 const longestLabel = 'CLIENT_HANDSHAKE_TRAFFIC_SECRET '.length;
 
-/** How often one client may replace its keys within `keyWindow` milliseconds. Clients normally do so only after gigabytes or hours. */
+/** How many times one client may replace its keys within `keyWindow` milliseconds. Clients normally do so only after gigabytes or hours. */
 const maxKeyUpdates = 8;
 const keyWindow = 1_000;
 

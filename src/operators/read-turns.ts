@@ -8,8 +8,8 @@ import { FairTickQueue } from '../tick-queue.ts';
 import { ownerInTurns } from './tokens.ts';
 
 /**
- * Lets clients be read in turns after one of them has caused too much work in a single read. Otherwise, as many clients as may connect
- * could each cause that work in the same turn of the event loop.
+ * Makes clients take turns to be read after one of them has caused too much work in a single read. Otherwise, every connected client could
+ * cause that much work in the same turn of the event loop.
  */
 export class ReadTurns {
   /** The owner of each client's token (see `ownerInTurns`). Owners take turns. */

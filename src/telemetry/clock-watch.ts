@@ -25,7 +25,7 @@ export class ClockWatch {
     this.#lead = clock() - monotonic();
     this.#jumps = new Counter({
       name: 'envelope_sidecar_clock_jumps_back_total',
-      help: 'How often the clock jumped back by more than a second.',
+      help: 'Number of times that the clock jumped back by more than a second.',
       registers: [registry],
     });
     this.#timer = setInterval(() => this.look(), interval).unref();

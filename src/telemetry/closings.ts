@@ -1,7 +1,7 @@
 import type { Logger } from './logger.ts';
 import type { ClosingReason, Metrics } from './metrics.ts';
 
-/** How long closings are added up for one log line, in milliseconds, so that a flood does not fill the log. */
+/** For this many milliseconds, closings are combined into one log line, so that a flood does not fill the log. */
 const lineInterval = 1_000;
 
 /** Counts the connections that the sidecar closes and logs them, with at most one line per second for each reason. */

@@ -111,7 +111,7 @@ export class Metrics {
     for (const reason of closingReasons) this.#closedConnections.at(reason);
     this.#unasked = new SeriesCounter(registry, {
       name: 'envelope_sidecar_upstream_unasked_total',
-      help: 'How often the upstream sent unsolicited bytes. Its connections are then not reused for a minute.',
+      help: 'Number of times that the upstream sent unsolicited bytes. Its connections are then not reused for a minute.',
       labelNames: ['environment'],
     });
     this.#invalidKeys = new SeriesCounter(registry, {

@@ -95,7 +95,7 @@ export interface RequestTrace {
   readonly traceId: string;
   /** Whether this trace continues a client's trace. If it does, `tracestate` is forwarded too. */
   readonly continues: boolean;
-  /** Begins the request to the upstream and returns its `traceparent`. @param now by the same clock as `startedAt` */
+  /** Begins the span of the request to the upstream and returns its `traceparent`. @param now by the same clock as `startedAt` */
   forward(now: MonotonicMs): string;
   /** Ends the trace and adds members of the access line to it. These contain no path, query, header or body. */
   end(line: AccessLine): void;

@@ -56,7 +56,7 @@ export class Upstream implements ConnectionOwner {
   /** How many handshakes have been made since `#countedSince` for requests that repeat an id and have no secret key. */
   #handshakes = 0;
   #countedSince = -Infinity;
-  /** The read buffer. All connections share it, because bytes are parsed, and copied if they must be kept, before the next read. */
+  /** The read buffer. All connections can share it, because bytes are parsed before the next read, and copied if they must be kept. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(readLength);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;

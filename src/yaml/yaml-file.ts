@@ -21,7 +21,7 @@ export class YamlFile {
   /**
    * Reads and parses the file.
    *
-   * @param text the content, if it need not be read from the file
+   * @param text the content, if it is already known; by default, it is read from the file
    * @throws WrongValue if the file cannot be read
    */
   constructor(path: string, files: Files, directory: string = dirname(path), text: string = files.read(path)) {

@@ -21,7 +21,7 @@ describeWithChromium('the tester in the console', () => {
     const { page, tester, told, open, envelope, sent } = await openTester();
     for (const [label, short, fault] of [
       ['Key', key, 'The key must be 32 bytes'],
-      ['IV', iv, 'The IV must have at least 16 characters'],
+      ['IV', iv, 'The IV must be text of at least 16 characters'],
     ] as const) {
       await tester.getByLabel(label, { exact: true }).fill('short');
       await open.click();

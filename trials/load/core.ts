@@ -9,7 +9,7 @@ export interface CountingCore {
   readonly name: string;
   readonly origin: string;
   readonly server: Server;
-  /** How often the core saw each payment, by idempotency key. */
+  /** How many times the core saw each payment, by idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
   /**
    * The idempotency keys of payments that may be sent again if their connection ends (RFC 9110 §9.2.2): GETs without a

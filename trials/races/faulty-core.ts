@@ -12,7 +12,7 @@ export type Moment = (typeof moments)[number];
 /** A core that ends its connections at the worst moments, and counts the heads of each charge. */
 export interface FaultyCore {
   readonly origin: string;
-  /** How often the core saw each charge, by idempotency key. */
+  /** How many times the core saw each charge, by idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
   /** The core's open connections. */
   readonly connections: ReadonlySet<Socket>;

@@ -61,7 +61,10 @@ export function accountsSchema({ value }: Values) {
     id: value(identifier).describe('Identifies the account in logs and to the upstream. Unique in the file.'),
     name: value(accountName).describe('The display name of the merchant.'),
     active: z.boolean().default(true).describe('If false, requests of the account are refused.'),
-    keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
+    keys: z
+      .array(key)
+      .prefault([])
+      .describe('API keys. Several may be valid at the same time, so that you can rotate them.'),
     encryption: z
       .strictObject({
         test: encryption.optional().describe('Credentials for the test environment.'),

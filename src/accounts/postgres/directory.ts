@@ -191,7 +191,7 @@ export class PostgresDirectory implements KeyDirectory {
     const last = Number(row?.last);
     if (last < this.#lastChange) {
       this.#monitor.lost(this.#lastChange - last);
-      // A new span is begun here, because the connection may have stayed open, in which case nothing else begins one.
+      // If the connection has stayed open, nothing else begins a new span.
       this.#cache.beginSpan();
     }
     const areOthers = this.#tables !== undefined && row?.tables !== this.#tables;

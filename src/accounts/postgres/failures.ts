@@ -29,7 +29,7 @@ export function isLocked(error: unknown): boolean {
 
 const lockNotAvailable = '55P03';
 
-/** Whether PostgreSQL's queue of notifications is full, which is the only program limit (54000) that a commit can exceed. */
+/** Whether PostgreSQL's queue of notifications is full. A commit can exceed no other program limit (54000). */
 export function isQueueFull(error: unknown): boolean {
   return sqlState(error) === '54000';
 }

@@ -14,7 +14,7 @@ import { query } from './transaction.ts';
 
 /** The state of a database that has the tables of this version, with a sample of its accounts. */
 export interface Inspection {
-  /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
+  /** Rights that the database user lacks, such as `SELECT on receipts`. */
   readonly missingRights: readonly string[];
   /** True if the user may not add accounts but can use up all connections of the server. */
   readonly isUnlimited: boolean;

@@ -98,7 +98,7 @@ export const selectKeysFrom = selectWithKeys(
 /** Selects accounts without their keys. */
 export const selectWithoutKeys = selectWithKeys('LIMIT 0');
 
-/** @param chosen the end of the subquery that selects keys `k` */
+/** @param chosen the last clauses of the subquery that selects the keys (alias `k`) */
 function selectWithKeys(chosen: string): string {
   return `
     SELECT a.account_id, a.xmin::text AS version, a.name, a.active, (

@@ -141,8 +141,8 @@ function collectRows({ key, rowsOf: rows }: Table, accounts: readonly StoredAcco
 type Statement = (table: Table, given: string, columns: readonly string[]) => string;
 
 /**
- * Runs a statement on any number of rows. $1 contains all rows as JSON, with the types of the table's columns. If there are `versions`, $2
- * contains the versions that the rows must have.
+ * Runs a statement on any number of rows. $1 contains all rows as JSON, which the statement converts to the types of the table's columns. If
+ * `versions` is given, $2 contains the versions that the rows must have.
  */
 async function write(query: Query, statement: Statement, table: Table, rows: Rows, versions?: Versions): Promise<void> {
   const [first] = rows;

@@ -126,8 +126,8 @@ const statusLines = Array.from(
 );
 
 /**
- * The head of a response, including the empty line at its end. It is checked against the grammar with which responses are read, so that no
- * value can add a field or a response.
+ * The head of a response, including the empty line at its end. It is checked against the grammar that is also used to read responses, so
+ * that no value can add a field or a second response.
  *
  * @param fields flat list of names and values; characters are bytes
  * @param more   further lines, each preceded by CRLF

@@ -26,8 +26,9 @@ export const accountEndpoints: readonly Endpoint[] = [
       filter: textValue(oneOf(accountFilters))
         .optional()
         .describe(
-          'Only accounts that are `inactive`; that are `encrypting` in an environment; that have a key or credentials `due` for ' +
-            'rotation, after 180 days; that have a key `expiring` within 30 days; that have a valid key `unused` for 30 days.',
+          'Only accounts with this property. `inactive`: the account is inactive. `encrypting`: it encrypts in at least one environment. ' +
+            '`due`: a key or credentials are at least 180 days old and should be rotated. `expiring`: a valid key expires within 30 ' +
+            'days. `unused`: a valid key has not been used for 30 days.',
         ),
     }),
     takesTurns: true,
