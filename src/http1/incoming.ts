@@ -109,6 +109,8 @@ export class Incoming implements PaceOwner {
   #charged = 0;
   /** Whether the held bytes are scheduled to be read in a later turn. */
   #deferred = false;
+  /** Leaves the queue in which the client waits for its next head to be read. */
+  #leaveQueue = (): void => {};
   #discarded = 0;
 
   constructor(owner: IncomingOwner) {
@@ -135,7 +137,7 @@ export class Incoming implements PaceOwner {
   expectHead(queue?: Queue): void {
     this.#paused = queue !== undefined;
     if (queue === undefined) this.#state = 'head';
-    else queue.add(() => this.#state === 'next' && this.expectHead());
+    else this.#leaveQueue = queue.add(() => this.expectHead());
     this.#readOn();
   }
 
@@ -176,6 +178,8 @@ export class Incoming implements PaceOwner {
   discard(): void {
     this.#state = 'discarded';
     this.#paused = false;
+    // Otherwise, clients that leave while they wait could fill the queue without limit.
+    this.#leaveQueue();
     this.#text.clear();
     this.#held = nothing;
     this.#readOn();
