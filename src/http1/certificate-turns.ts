@@ -53,7 +53,7 @@ export class CertificateTurns {
   readonly #failedSites = new LRUCache<string, true>({ max: maxFailed, ttl: failedFor });
   /** Strangers wait until these times, by `performance.now()`. */
   readonly #restsUntil = { newSite: 0, failedSite: 0 };
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timers: Partial<Record<keyof typeof rests, NodeJS.Timeout>> = {};
   /** Ends the turns of handshakes that have begun, by the addresses of both ends. */
   readonly #turns = new Map<string, (hasSucceeded: boolean) => void>();
 
@@ -79,7 +79,23 @@ export class CertificateTurns {
     const lane = isTrusted ? (this.#lanes.get(address) ?? { waiting: new Set(), isBusy: false }) : this.#strangers;
     if (isTrusted) this.#lanes.set(address, lane);
     lane.waiting.add(handshake);
-    this.#beginNext(lane);
+    // While strangers rest, thousands of others may come, and each search looks through all that wait.
+    if (isTrusted || !this.#rests(this.#kindOf(handshake))) this.#beginNext(lane);
+  }
+
+  #kindOf({ site }: Handshake): keyof typeof rests {
+    return this.#failedSites.has(site) ? 'failedSite' : 'newSite';
+  }
+
+  /** Whether strangers of this kind must wait. If so, the next one begins after that. */
+  #rests(kind: keyof typeof rests): boolean {
+    const rest = this.#restsUntil[kind] - performance.now();
+    if (rest <= 0) return false;
+    this.#timers[kind] ??= setTimeout(() => {
+      delete this.#timers[kind];
+      this.#beginNext(this.#strangers);
+    }, rest).unref();
+    return true;
   }
 
   #beginNext(lane: Lane): void {
@@ -103,14 +119,10 @@ export class CertificateTurns {
 
   /** The stranger that is next, if one may begin. The newest goes first, because in a flood, the others have left, or leave soon. */
   #nextStranger(): Handshake | undefined {
-    clearTimeout(this.#timer);
     const newestFirst = [...this.#strangers.waiting].toReversed();
-    const ofNewSite = newestFirst.find(({ site }) => !this.#failedSites.has(site));
+    const ofNewSite = newestFirst.find((each) => this.#kindOf(each) === 'newSite');
     const next = ofNewSite ?? newestFirst[0];
-    const rest = this.#restsUntil[ofNewSite === undefined ? 'failedSite' : 'newSite'] - performance.now();
-    if (next === undefined || rest <= 0) return next;
-    this.#timer = setTimeout(() => this.#beginNext(this.#strangers), rest).unref();
-    return undefined;
+    return next === undefined || this.#rests(this.#kindOf(next)) ? undefined : next;
   }
 
   #trust({ address }: Handshake): void {

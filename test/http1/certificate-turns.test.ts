@@ -1,6 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { LRUCache } from 'lru-cache';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { CertificateTurns } from '../../src/http1/certificate-turns.ts';
 import { eventually } from '../support/eventually.ts';
 import { listen } from '../support/listen.ts';
@@ -125,6 +126,16 @@ test('a small failed handshake does not end the rest after a large one', async (
   await open('again', '192.0.2.1');
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(begun).toEqual(['large', 'small']);
+});
+
+test('while strangers rest, those that wait are not looked through for each new one', async () => {
+  const { open, begun } = await start();
+  await fail(await open('failing', '192.0.2.1'), 65_536);
+  const lookUps = vi.spyOn(LRUCache.prototype, 'has');
+  onTestFinished(() => lookUps.mockRestore());
+  for (let i = 0; i < 20; i += 1) await open('again', '192.0.2.1');
+  expect(lookUps.mock.calls.length).toBeLessThanOrEqual(20);
+  expect(begun).toEqual(['failing']);
 });
 
 test('an address from which a handshake fails is not trusted any more, and its clients wait like strangers', async () => {
