@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ServerExchange } from '../http1/exchange.ts';
 import type { Admission } from './admit/admit.ts';
 import { ambiguousText } from './admit/ambiguity.ts';
-import { refused, type Exchange } from './admit/exchange.ts';
+import { refused, type Admitted, type Exchange } from './admit/exchange.ts';
 import { asksForWebSocket } from './admit/head.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { runCipherTest } from './body/cipher-test.ts';
@@ -10,7 +10,7 @@ import { inspect } from './body/inspect.ts';
 import type { FormatMemories } from './body/format-memories.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
-import type { Budgets, Claim, Tier } from './capacity/budgets.ts';
+import type { Budgets, Claim } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
 import { queuesOfRequests } from './capacity/queues.ts';
 import { FairTickQueue, NestedTickQueue, type OwnTickQueue } from '../tick-queue.ts';
@@ -81,16 +81,15 @@ export class ExchangeRunner {
    * Serves one request, or refuses bytes that are not a request; never throws.
    *
    * @param snapshot the configuration that applies to the request until it ends
-   * @returns the tier of the request's key, as far as it is known
    */
-  serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): Tier {
+  serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): void {
     const startedAt = performance.now();
     if (http.head === undefined) {
       const { fault = 'malformed', faulty } = http;
       client.count(fault === 'timeout' ? 'timeout' : 'malformed');
       const refusal = fault === 'ambiguous' ? ambiguousText(faulty, snapshot) : new Refusal(refusalCodes[fault]);
       this.#begin(http, refused(refusal, randomUUID()), client, snapshot, startedAt).refuse(refusal);
-      return 'anonymous';
+      return;
     }
     // 1. Decide everything that depends on the head alone, such as the environment and the route. An ambiguous head is refused.
     const routed = this.#admission.route(http.head, client, snapshot, startedAt);
@@ -117,23 +116,23 @@ export class ExchangeRunner {
           return;
         }
         // 3. Start the request: at once or, if too many others have started in this turn, in a later turn.
-        const start = (): void => attempt(responder, () => this.#start(responder));
+        const start = (hasWaited: boolean): void => attempt(responder, () => this.#start(responder, hasWaited));
+        const startLater = (): void => start(true);
         const { tier, turns } = reservation.claim;
         const isMerchant = tier === 'secret';
         // A merchant's request with an incomplete body starts at once. If it waited, bytes of its body would be held, and its connection
         // could be closed for lack of room.
-        if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
+        if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start(false);
         // A merchant's request waits without a charge for its head, so it can wait even if its account has used up `limits.buffered`.
-        else if (isMerchant) void reservation.wait(turns.requests).then(start);
-        else if (tier === 'public') waitIn(turns.requests, responder, start);
-        else this.#waitWithoutKey(responder, start);
+        else if (isMerchant) void reservation.wait(turns.requests).then(startLater);
+        else if (tier === 'public') waitIn(turns.requests, responder, startLater);
+        else this.#waitWithoutKey(responder, startLater);
       });
     });
     // A request that waits from here on outlives the read buffer, so it needs a copy of its body.
     responder.keepBody();
     // Until the key is known to exist, anyone may have sent it, so the body may be evicted.
     if (client.isLookedUp) client.letGiveWay(true);
-    return reservation.claim.tier;
   }
 
   /** From now on, every response closes its connection. */
@@ -191,7 +190,8 @@ export class ExchangeRunner {
     return claim.tier === 'public' ? this.#cipherTests.of(claim, 0) : this.#cipherTests.of(siteOf(responder), 1);
   }
 
-  #start(responder: Responder): void | Promise<void> {
+  /** @param hasWaited whether the request has waited in a queue since its key was found */
+  #start(responder: Responder, hasWaited: boolean): void | Promise<void> {
     const { exchange, http } = responder;
     if (exchange.refusal !== undefined) return responder.refuse(exchange.refusal);
     // If a request is known to be invalid, no part of it is forwarded.
@@ -205,7 +205,8 @@ export class ExchangeRunner {
       });
     }
     if (asksForWebSocket(exchange.head) && exchange.match.routes.some((route) => route.upgrade)) {
-      return forwardUpgrade(responder, exchange);
+      const forward = (): void | Promise<void> => forwardUpgrade(responder, exchange);
+      return hasWaited ? this.#ifStillValid(responder, exchange, forward) : forward();
     }
     // 4. Prepare what goes to the upstream: the plaintext of an envelope, or the body as it is.
     const { encryption } = exchange;
@@ -213,20 +214,24 @@ export class ExchangeRunner {
       exchange.enveloped && encryption !== undefined
         ? this.#opener.open(responder, exchange, encryption)
         : inspect(responder, exchange, this.#longBodies);
-    const isLate = outgoing instanceof Promise;
+    const isLate = hasWaited || outgoing instanceof Promise;
     return continueWith(outgoing, (ready) => {
       if (responder.settled) return;
       if (ready instanceof Refusal) return responder.refuse(ready);
       responder.exchange = ready.exchange;
-      if (!isLate) return this.#forward(responder, ready);
-      const directory = this.#directory();
-      responder.asked = directory;
-      return continueWith(this.#admission.lookAgain(ready.exchange, directory), (refusal) => {
-        responder.asked = undefined;
-        if (responder.settled) return;
-        if (refusal === undefined) this.#forward(responder, ready);
-        else responder.refuse(refusal);
-      });
+      const forward = (): void => this.#forward(responder, ready);
+      return isLate ? this.#ifStillValid(responder, ready.exchange, forward) : forward();
+    });
+  }
+
+  /** Forwards a request that has waited, unless its key or its credentials have been revoked meanwhile. */
+  #ifStillValid(responder: Responder, exchange: Admitted, forward: () => void | Promise<void>): void | Promise<void> {
+    const directory = this.#directory();
+    responder.asked = directory;
+    return continueWith(this.#admission.lookAgain(exchange, directory), (refusal) => {
+      responder.asked = undefined;
+      if (responder.settled) return;
+      return refusal === undefined ? forward() : responder.refuse(refusal);
     });
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
 import { createCodec } from '../../src/envelope/formats.ts';
+import { TickQueue } from '../../src/tick-queue.ts';
 import type { RefusalCode } from '../../src/errors.ts';
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
@@ -20,6 +21,7 @@ import {
   startSidecar,
   type TestSidecar,
 } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 /** Starts a sidecar in front of a core that sends an event every 100 ms, endlessly. `change` gives the sidecar other accounts. */
@@ -133,6 +135,71 @@ test('a request that awaits its response is not broken off, because it may be a 
   change(acme, { ...globex, keys: [revoked] });
   await stream.untilEnded();
   expect(waiting.ending).toBe('open');
+});
+
+describe('a request that waits for its turn', () => {
+  const replaced = createCodec(credentialsOf(acmeLive), 'hex');
+  const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
+
+  test.each<[string, string, readonly string[], string, Account, RefusalCode]>([
+    ['a GET', 'GET /never HTTP/1.1', [], keys.globex, { ...globex, keys: [revoked] }, 'invalid_api_key'],
+    [
+      'a request with a public key',
+      'POST /api/v1/transactions/initialize HTTP/1.1',
+      ['Content-Length: 0'],
+      keys.globexPublic,
+      { ...globex, active: false },
+      'account_inactive',
+    ],
+    [
+      'a WebSocket handshake',
+      'GET /ws HTTP/1.1',
+      [...upgrade, `Sec-WebSocket-Key: ${'A'.repeat(22)}==`],
+      keys.globex,
+      { ...globex, keys: [] },
+      'invalid_api_key',
+    ],
+    [
+      'an envelope',
+      'POST /api/s2s/charge HTTP/1.1',
+      [`Content-Length: ${envelopeOf(acmeTest, '{"amount":1}').length}`],
+      keys.acme,
+      { ...acme, encryption: { test: { type: 'on', current: replaced, grace: undefined, createdAt: undefined } } },
+      'decryption_failed',
+    ],
+  ])('is not forwarded if its key or its credentials are revoked meanwhile: %s', async (...row) => {
+    const [, line, fields, key, account, code] = row;
+    const { sidecar, heads, change } = await startEvents();
+    const turn = vi.spyOn(TickQueue.prototype, 'tryStart').mockImplementationOnce(() => {
+      change(account);
+      return false;
+    });
+    const client = await openConnection(sidecar.port);
+    const body = key === keys.acme ? envelopeOf(acmeTest, '{"amount":1}') : '';
+    client.send(request(line, 'Host: localhost', `Authorization: Bearer ${key}`, ...fields) + body);
+    await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ code }]));
+    expect(heads()).toBe(0);
+    turn.mockRestore();
+  });
+});
+
+test('the end of a grace period does not refuse a plain body that arrives after its head', async () => {
+  const upstream = await startUpstream();
+  const { test: on } = acme.encryption;
+  if (on?.type !== 'on') throw new Error('acme encrypts in test');
+  const other = createCodec(credentialsOf(acmeLive), 'hex');
+  const encrypting = (until: number): Account => ({
+    ...acme,
+    encryption: { test: { ...on, current: other, grace: { previous: on.current, until } } },
+  });
+  const sidecar = await startSidecar(configOf(upstream.origin, { accounts: [encrypting(Date.now() + 60_000)] }));
+  const client = await open(sidecar, keys.acme, 'POST /api/v1/orders HTTP/1.1', 'Content-Length: 2');
+  await settle();
+  sidecar.app.apply(
+    configOf(upstream.origin, { accounts: [{ ...acme, encryption: { test: { ...on, current: other } } }] }),
+  );
+  client.send('{}');
+  await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 200 }]));
 });
 
 describe('a body that arrives after its head', () => {

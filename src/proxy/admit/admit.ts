@@ -164,9 +164,10 @@ export class Admission {
       const now = authenticate(principal.key, found, this.#clock());
       if (now instanceof Refusal) return now;
       if (!now.account.active) return new Refusal('account_inactive');
-      const { current, grace } = encryption ?? {};
-      const opener = sealing?.credentials === 'current' ? current : grace?.previous;
-      if (opener === undefined || sealing?.credentials === 'none') return undefined;
+      // On a route without envelopes, or with plaintext, no credentials are used.
+      if (sealing === undefined || sealing.credentials === 'none') return undefined;
+      const opener = sealing.credentials === 'current' ? encryption?.current : encryption?.grace?.previous;
+      if (opener === undefined) return undefined;
       const after = now.account.encryption[environment.name];
       const accepted = after?.type === 'on' ? [after.current, after.grace?.previous] : [after?.previous];
       if (accepted.some((each) => each?.fingerprint === opener.fingerprint)) return undefined;
