@@ -11,7 +11,8 @@ import { Admission } from './admit/admit.ts';
 import { peerAddress } from './admit/client-address.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { Budgets } from './capacity/budgets.ts';
-import { ClientConnections } from './capacity/connections.ts';
+import { ClientConnection, type ConnectionContext, type RequestServer } from './capacity/client-connection.ts';
+import { Eviction } from './capacity/eviction.ts';
 import { FormatMemories } from './body/format-memories.ts';
 import { ExchangeRunner } from './exchange.ts';
 import { observeWith } from './outcome.ts';
@@ -23,7 +24,7 @@ import type { EpochMs } from '../times.ts';
 export class Proxy {
   readonly #admission: Admission;
   readonly #budgets: Budgets;
-  readonly #connections: ClientConnections;
+  readonly #connections: ConnectionContext;
   readonly #runner: ExchangeRunner;
   readonly #stopRechecks: () => void;
   readonly #closings: Closings;
@@ -43,16 +44,15 @@ export class Proxy {
     const { limits } = snapshot;
     this.#budgets = new Budgets(limits, snapshot.servesBoth);
     this.#closings = new Closings(recorder.metrics, log);
-    this.#connections = new ClientConnections(this.#budgets, this.#closings, {
+    const server: RequestServer = {
       serve: (http, client) => {
-        // Until the key is known, the connection is one of those without a key.
-        const { claim } = client;
-        const began = performance.now();
-        const tier = this.#runner.serve(http, client, this.#snapshot);
-        if (tier !== 'secret' || claim.tier !== 'secret') claim.turns.countHead(client, performance.now() - began);
+        // The head counts as one of the account of the connection's earlier requests, because its own key is not known yet.
+        const { turns } = client.claim;
+        turns.time(client, () => this.#runner.serve(http, client, this.#snapshot));
       },
       onError: (error) => log.error({ err: error }, 'connection failed'),
-    });
+    };
+    this.#connections = { budgets: this.#budgets, closings: this.#closings, server, eviction: new Eviction() };
     this.#admission = new Admission(limits.inFlight, recorder, clock);
     const inForce = (): KeyDirectory => this.#directory;
     const observe = observeWith(
@@ -73,12 +73,22 @@ export class Proxy {
   }
 
   /**
-   * Serves a new connection. Returns undefined if the limit leaves no room for the connection, or if the client has already reset it. In
-   * the latter case, the client's address is no longer known.
+   * Serves a new connection. If the limit is reached, the connection that has been idle longest without ever carrying a valid key is closed
+   * to make room. Returns undefined if there is no such connection, or if the client has already reset the new one, because its address is no
+   * longer known then.
    */
   accept(connection: ServerConnection): ConnectionHandler | undefined {
     const { remoteAddress } = connection.socket;
-    return remoteAddress === undefined ? undefined : this.#connections.open(connection, peerAddress(remoteAddress));
+    if (remoteAddress === undefined) return undefined;
+    const { anonymous, connections } = this.#budgets;
+    if (connections.take(1, anonymous.none) !== undefined) {
+      this.#connections.eviction.closeLongestIdle();
+      if (connections.take(1, anonymous.none) !== undefined) {
+        this.#closings.count('limit');
+        return undefined;
+      }
+    }
+    return new ClientConnection(connection, peerAddress(remoteAddress), this.#connections);
   }
 
   /**

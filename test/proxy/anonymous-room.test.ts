@@ -137,3 +137,20 @@ test('if an account has no room for the bytes that follow its request, they give
   expect(take(open('merchant'), 'head', 2_000)).toBe(true);
   expect(giveWay).toHaveBeenCalledOnce();
 });
+
+test('connections are looked through once for all pieces of heads within 10 ms of a turn', () => {
+  const { add, closed, now, open, take } = setUp();
+  for (const name of ['a', 'b', 'c', 'd']) add(name, 'head', 2_000);
+  const yields = vi.spyOn(open('idle'), 'yields');
+  const pieces = (count: number): void => {
+    for (let i = 0; i < count; i += 1) expect(take(open('piece'), 'head', 100)).toBe(true);
+  };
+  pieces(40);
+  now.mockReturnValue(1_009.9);
+  pieces(10);
+  expect(closed).toEqual(['a', 'b', 'c']);
+  expect(yields).toHaveBeenCalledOnce();
+  now.mockReturnValue(1_010);
+  pieces(20);
+  expect(yields).toHaveBeenCalledTimes(2);
+});

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
-import { Eviction, type Evictable } from '../../src/proxy/capacity/eviction.ts';
+import type { Evictable } from '../../src/proxy/capacity/evictable.ts';
+import { Eviction } from '../../src/proxy/capacity/eviction.ts';
 import { indexes, Part } from '../../src/proxy/capacity/parts.ts';
 import { Turns } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';

@@ -29,7 +29,9 @@ function start(count: number, turns = new Turns()) {
       },
       /** Reports that a request's head has taken this many milliseconds. */
       work(took: number): void {
-        turns.countHead(this, took);
+        const clock = vi.spyOn(performance, 'now').mockReturnValueOnce(0).mockReturnValueOnce(took);
+        turns.time(this, () => {});
+        clock.mockRestore();
       },
       leave: () => turn.withdraw(),
     };

@@ -11,7 +11,8 @@ import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
-import type { Evictable, Eviction, AnonymousBytes } from './eviction.ts';
+import type { AnonymousBytes, Evictable } from './evictable.ts';
+import type { Eviction } from './eviction.ts';
 import { indexes, type LimitIndex, type LimitName, type Part } from './parts.ts';
 import { Reservation, type Exceeded } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
@@ -41,14 +42,13 @@ interface Request {
 export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   previous: Evictable | undefined;
   next: Evictable | undefined;
-
   readonly http: ServerConnection;
   readonly peer: string;
   /** The last `Authorization` with a well-formed key, and the key. Most clients repeat the header, and hashing a key takes microseconds. */
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
   /** The peer's address as logged, cached because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
-  /** How many bytes the connection holds besides its request. */
+  /** How many bytes it holds besides its request. */
   heldBytes = 0;
   since = 0;
   latestAt = 0;
@@ -127,7 +127,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   makeAnonymousRoom(amount: number, short: readonly Part[]): boolean {
     const gives = this.#reservation?.givesWay === true;
     const from = this.#isUnread ? 'requests' : gives ? 'unread' : 'all';
-    return this.#all.eviction.makeAnonymousRoom(this, amount, short, from);
+    return this.#claim.turns.time(this, () => this.#all.eviction.makeAnonymousRoom(this, amount, short, from));
   }
 
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean {

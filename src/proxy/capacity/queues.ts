@@ -19,8 +19,8 @@ const readAgainInTurn = 4;
 const readOnInTurn = 1;
 
 /**
- * How many milliseconds the heads of requests without a secret key may take in a turn before the other clients must wait. A head of 15 KB
- * takes up to half a millisecond, and thousands of clients may send one at the same time.
+ * How many milliseconds the heads of requests may take in a turn before the other clients of the account, or without a key, must wait. A
+ * head of 15 KB takes up to half a millisecond, and thousands of clients may send one at the same time.
  */
 const headsTime = 8;
 
@@ -137,25 +137,16 @@ export class Turns {
   }
 
   /**
-   * Counts a request's head, and holds up the other clients if the heads have taken too long in this turn of the event loop. Heads with
-   * secret keys are not counted on connections that have carried such a key before.
-   *
-   * @param took how many milliseconds the head took
-   */
-  countHead(client: Reader, took: number): void {
-    if (!this.#heads.isTooLong(took) || this.#heldUpIn === this.#heads.turn) return;
-    this.#heldUpIn = this.#heads.turn;
-    this.holdUpOthers(client);
-  }
-
-  /**
-   * Does other work for a client, and counts it like a head. Finding room takes milliseconds if thousands of connections have public keys,
-   * and each piece of a head may need room.
+   * Serves a head, or finds room for a piece of one, which takes milliseconds if there are thousands of connections. Holds up the other
+   * clients if all such work has taken too long in this turn of the event loop.
    */
   time<T>(client: Reader, work: () => T): T {
     const began = performance.now();
     const result = work();
-    this.countHead(client, performance.now() - began);
+    if (this.#heads.isTooLong(performance.now() - began) && this.#heldUpIn !== this.#heads.turn) {
+      this.#heldUpIn = this.#heads.turn;
+      this.holdUpOthers(client);
+    }
     return result;
   }
 
