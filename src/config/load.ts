@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
-import { countKeys, maxKeysInFile, readWithRevocable, type UnopenedSeverity } from '../accounts/file/read.ts';
+import { countKeys, maxKeysInFile, readAccounts, type UnopenedSeverity } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
@@ -147,7 +147,7 @@ function readStoreAccounts(
   }
   const isOpen = store.masterKeys.every(({ key }) => key !== undefined);
   const vault = isOpen ? new Vault(store.masterKeys) : undefined;
-  const { accounts: stored, revocable } = readWithRevocable(file, env, vault, unopened);
+  const { accounts: stored, revocable } = readAccounts(file, env, vault, unopened);
   if (file.problems.length > 0) return { ok: false, problems: file.problems, revocable };
   if (vault === undefined) return { ok: true, value: [], warnings: file.warnings };
   const clear = stored.filter(hasClearCredentials).length;

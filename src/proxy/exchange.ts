@@ -12,8 +12,8 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets, Claim } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
-import { queuesOfRequests } from './capacity/queues.ts';
-import { FairTickQueue, NestedTickQueue, type OwnTickQueue } from '../tick-queue.ts';
+import { queuesByCrowd, startedInTurn } from './capacity/queues.ts';
+import { FairTickQueue, NestedTickQueue, TickQueue, type OwnTickQueue } from '../tick-queue.ts';
 import type { WaitQueue } from '../wait-queue.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
@@ -43,7 +43,7 @@ export class ExchangeRunner {
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
   /** The queues in which connections wait before they are read again, after a request on them was refused as `overloaded`. */
-  readonly #overloaded = queuesOfRequests();
+  readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
   /**
    * Bodies for the test endpoints that were sent without a secret key. One is processed per turn. Accounts (for public keys) and sites (for
    * clients without a key) are two groups.

@@ -94,7 +94,7 @@ function follow({ app }: TestSidecar, config: Config, folder: Folder, defer: Def
   const watcher = watch(folder.path, (_event, name) => {
     if (name !== 'accounts.yaml') return;
     const file = new YamlFile(folder.file(name), new Files());
-    const accounts = readAccounts(file, {}, vault);
+    const { accounts } = readAccounts(file, {}, vault);
     if (file.problems.length > 0) return;
     const value = accounts.map((account) => unwrapAccount(account, vault));
     // Without a valid sidecar.yaml, the current settings stay in force.

@@ -148,7 +148,7 @@ async function importInto(url: string, accounts: Contents): Promise<void> {
     writeFileSync(path, JSON.stringify(accounts));
     const file = new YamlFile(path, new Files());
     const vault = new Vault([createMasterKey(createSecretKey(masterKey))]);
-    const stored = readAccounts(file, {}, vault);
+    const { accounts: stored } = readAccounts(file, {}, vault);
     if (file.problems.length > 0) throw new Error(JSON.stringify(file.problems));
     const importer = new Importer({ store, vault, clock: Date.now }, vault, 'user:trial');
     for (const outcome of await importer.add(stored)) if (outcome instanceof AccountsError) throw outcome;

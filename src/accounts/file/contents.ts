@@ -84,7 +84,7 @@ export class Contents {
   #parse(path: string, files: Files, text: string): Content & Pick<YamlFile, 'problems'> {
     const parse = (part: string, read: Files): Content & Pick<YamlFile, 'problems'> => {
       const file = new YamlFile(path, read, dirname(this.#file), part);
-      const accounts = readAccounts(file, this.#env, undefined);
+      const { accounts } = readAccounts(file, this.#env, undefined);
       return { text: part, accounts, starts: file.findItemLines('accounts'), problems: file.problems };
     };
     const difference =

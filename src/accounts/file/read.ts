@@ -35,6 +35,17 @@ interface Placed {
   readonly path: MemberPath;
 }
 
+/** The members of an account and its keys that end access. */
+export interface Revocable extends Pick<StoredAccount, 'id' | 'active'> {
+  readonly keys: readonly Pick<StoredKey, 'hash' | 'revokedAt' | 'expiresAt'>[];
+}
+
+/** What was read. `revocable` has the accounts and keys that could be read, even if something else in them is wrong. */
+export interface ReadAccounts {
+  readonly accounts: StoredAccount[];
+  readonly revocable: readonly Revocable[];
+}
+
 /**
  * Reads the accounts in a file, in the same order. Mistakes are reported to `file`, and an account with a mistake is left out. Wrapped
  * strings stay wrapped.
@@ -48,48 +59,30 @@ export function readAccounts(
   env: Env,
   vault: Vault | undefined,
   failures: UnopenedSeverity = 'warning',
-): StoredAccount[] {
-  return readWithRevocable(file, env, vault, failures).accounts;
-}
-
-/** The members of an account and its keys that end access. */
-export interface Revocable extends Pick<StoredAccount, 'id' | 'active'> {
-  readonly keys: readonly Pick<StoredKey, 'hash' | 'revokedAt' | 'expiresAt'>[];
-}
-
-/** The same as `readAccounts`. `revocable` has the accounts and keys that could be read, even if something else in them is wrong. */
-export function readWithRevocable(
-  file: YamlFile,
-  env: Env,
-  vault: Vault | undefined,
-  failures: UnopenedSeverity = 'warning',
-): { readonly accounts: StoredAccount[]; readonly revocable: readonly Revocable[] } {
-  const revocable: Revocable[] = [];
-  return { accounts: accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures, revocable), revocable };
+): ReadAccounts {
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures);
 }
 
 /**
  * Reads accounts from any input that has the same members as an accounts file; see `readAccounts`.
  *
  * @param failures how a string that cannot be unwrapped is reported
- * @param revocable receives the accounts and keys that could be read
  */
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
   failures: UnopenedSeverity = 'problem',
-  revocable: Revocable[] = [],
-): StoredAccount[] {
+): ReadAccounts {
   const content = validate(file, schema);
-  const reader = new AccountsReader(file, vault, revocable);
+  const reader = new AccountsReader(file, vault);
   const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
     const account = entry && reader.account(entry, ['accounts', i]);
     if (account !== undefined) accounts.push(account);
   }
   reader.end(failures);
-  return accounts;
+  return { accounts, revocable: reader.revocable };
 }
 
 /**
@@ -108,17 +101,16 @@ interface Owner {
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
-  readonly #revocable: Revocable[];
+  readonly revocable: Revocable[] = [];
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
   readonly #wrapped: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: AccountsSource, vault: Vault | undefined, revocable: Revocable[]) {
+  constructor(file: AccountsSource, vault: Vault | undefined) {
     this.#file = file;
     this.#vault = vault;
-    this.#revocable = revocable;
   }
 
   account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
@@ -126,7 +118,7 @@ class AccountsReader {
     this.#once(this.#accountIds, id, [...path, 'id'], 'id');
     const ends: Revocable['keys'][number][] = [];
     const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i], ends));
-    this.#revocable.push({ id: id ?? '', active: active ?? true, keys: ends });
+    this.revocable.push({ id: id ?? '', active: active ?? true, keys: ends });
     const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
     const placed: Record<EnvironmentName, Placed[]> = { test: [], live: [] };
     let isWhole = true;

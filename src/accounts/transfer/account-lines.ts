@@ -97,7 +97,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
       isWrong: (path: MemberPath): boolean => problems.has(formatName(path)),
       warn: (): void => {},
     };
-    const [account] = accountsIn(source, schema, vault);
+    const [account] = accountsIn(source, schema, vault).accounts;
     if (problems.size === 0 && account !== undefined) return { account, problems: [] };
     return { account: undefined, problems: [...problems].map(([path, message]) => `${path}  ${message}`) };
   };

@@ -5,7 +5,7 @@ import { FairTickQueue, TickQueue, type OwnTickQueue } from '../../tick-queue.ts
  * How many requests from the same queue start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
  * a flood of requests without a key at most doubles the time of a turn.
  */
-const startedInTurn = 8;
+export const startedInTurn = 8;
 
 /**
  * Once a turn has taken this many milliseconds, no further waiting request starts in it, because a single request's body may take as long.
@@ -173,11 +173,6 @@ export type Crowd = (typeof crowds)[number];
  */
 export function queuesByCrowd<T>(createQueue: (crowd: Crowd) => T): Readonly<Record<Crowd, T>> {
   return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue(crowd)])) as Record<Crowd, T>;
-}
-
-/** For each crowd, a queue from which a few requests start per turn. */
-export function queuesOfRequests(): Readonly<Record<Crowd, TickQueue>> {
-  return queuesByCrowd(() => new TickQueue(startedInTurn));
 }
 
 /**

@@ -16,7 +16,7 @@ const nowhere = '/nowhere/accounts.yaml';
 /** Reads the whole text as an accounts file. The result is undefined if the text is invalid. */
 function readWhole(text: string): Content | undefined {
   const file = new YamlFile(nowhere, new Files(), '/nowhere', text);
-  const accounts = readAccounts(file, {}, undefined);
+  const { accounts } = readAccounts(file, {}, undefined);
   return file.problems.length === 0 ? { text, accounts, starts: file.findItemLines('accounts') } : undefined;
 }
 

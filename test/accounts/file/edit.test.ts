@@ -19,7 +19,7 @@ const clear = new Vault([]);
 /** Parses the contents of an accounts file, which must be valid. */
 function read(text: string): StoredAccount[] {
   const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
-  const accounts = readAccounts(file, { AES: 'k'.repeat(32) }, clear);
+  const { accounts } = readAccounts(file, { AES: 'k'.repeat(32) }, clear);
   expect(file.problems).toEqual([]);
   return accounts;
 }

@@ -20,7 +20,7 @@ const iv = 'ABCDEFGHIJKLMNOP';
 function read(text: string, env: Env = {}): { accounts: Account[]; problems: string[] } {
   const file = new YamlFile(join(filesIn({ 'accounts.yaml': text }), 'accounts.yaml'), new Files());
   const vault = new Vault([]);
-  const stored = readAccounts(file, env, vault);
+  const { accounts: stored } = readAccounts(file, env, vault);
   const problems = file.problems.map(({ path }) => path);
   return { accounts: problems.length > 0 ? [] : stored.map((each) => unwrapAccount(each, vault)), problems };
 }

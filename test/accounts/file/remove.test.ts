@@ -10,7 +10,7 @@ import { Folder } from '../../support/folder.ts';
 /** Parses the contents of an accounts file, which must be valid. */
 function read(text: string): StoredAccount[] {
   const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
-  const accounts = readAccounts(file, {}, new Vault([]));
+  const { accounts } = readAccounts(file, {}, new Vault([]));
   expect(file.problems).toEqual([]);
   return accounts;
 }
