@@ -1,4 +1,5 @@
 import { isValidKey } from '../accounts/api-key.ts';
+import { areRevoked } from './admit/sealing.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LinkedList } from '../linked-list.ts';
@@ -18,9 +19,9 @@ const minAge = 2_000;
 const atOnce = 250;
 
 /**
- * Ends WebSockets, responses and uploads, which may go on for hours, if their key or account is no longer valid, or no longer known to be
- * valid. A request that only awaits the head of its response is left alone, because it ends by itself, and its client must learn its
- * outcome.
+ * Ends WebSockets, responses and uploads, which may go on for hours, if their key, account or credentials are no longer valid, or no longer
+ * known to be valid. A request that only awaits the head of its response is left alone, because it ends by itself, and its client must
+ * learn its outcome.
  *
  * @param active the requests in progress, in the order in which they began
  * @returns a function that stops the checks
@@ -35,8 +36,13 @@ export function startRechecks(
   const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
     const found = await directory().find(hash);
     // If a key is `unavailable`, the database has been unreachable for longer than `staleFor`, and new requests are refused too.
-    if (found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock())) return;
-    for (const responder of responders) responder.abort('revoked');
+    const isValid = found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock());
+    const after = isValid ? found.account.encryption : undefined;
+    for (const responder of responders) {
+      const { exchange } = responder;
+      if (after === undefined || areRevoked(exchange, exchange.environment && after[exchange.environment.name]))
+        responder.abort('revoked');
+    }
   };
   let isChecking = false;
   const check = async (): Promise<void> => {

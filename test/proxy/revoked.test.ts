@@ -63,6 +63,11 @@ async function timeToEnd(client: Connection): Promise<number> {
 
 const revoked = apiKey(keys.globex, { revokedAt: 1 });
 
+const on = acme.encryption.test;
+if (on?.type !== 'on') throw new Error('acme encrypts in test');
+const other = createCodec(credentialsOf(acmeLive), 'hex');
+const encrypting = (test?: Encryption): Account => ({ ...acme, encryption: test === undefined ? {} : { test } });
+
 describe('a response in progress', () => {
   test.each<[string, Account[]]>([
     ['whose key is revoked', [acme, { ...globex, keys: [revoked, apiKey(keys.globexPublic)] }]],
@@ -83,13 +88,31 @@ describe('a response in progress', () => {
     expect(await scrape(sidecar)).toContain('envelope_sidecar_connections_closed_total{reason="revoked"} 1');
   });
 
-  test('that is sealed is broken off, too', async () => {
+  test.each<[string, Account]>([
+    ['whose account is deactivated', { ...acme, active: false }],
+    ['whose credentials are replaced', encrypting({ ...on, current: other })],
+    ['whose encryption is disabled', encrypting()],
+  ])('that is sealed, and %s, is broken off, too', async (_name, account) => {
     const { sidecar, change } = await startEvents();
     const client = await open(sidecar, keys.acme, 'GET /api/s2s/events HTTP/1.1');
     await client.untilText('"data":"');
-    change({ ...acme, active: false }, globex);
+    change(account, globex);
     expect(await timeToEnd(client)).toBeLessThan(5_000);
     expect(client.received).not.toContain('"}');
+  });
+
+  test('that is sealed goes on if its credentials are replaced with a grace period, even after its end', async () => {
+    const { sidecar, change } = await startEvents();
+    const client = await open(sidecar, keys.acme, 'GET /api/s2s/events HTTP/1.1');
+    await client.untilText('"data":"');
+    const plain = await open(sidecar, keys.globex);
+    await plain.untilText('data: x');
+    change(encrypting({ ...on, current: other, grace: { previous: on.current, until: 1 } }), {
+      ...globex,
+      keys: [revoked],
+    });
+    await plain.untilEnded();
+    expect(client.ending).toBe('open');
   });
 });
 
@@ -138,7 +161,6 @@ test('a request that awaits its response is not broken off, because it may be a 
 });
 
 describe('a request that waits for its turn', () => {
-  const replaced = createCodec(credentialsOf(acmeLive), 'hex');
   const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
 
   test.each<[string, string, readonly string[], string, Account, RefusalCode]>([
@@ -164,7 +186,7 @@ describe('a request that waits for its turn', () => {
       'POST /api/s2s/charge HTTP/1.1',
       [`Content-Length: ${envelopeOf(acmeTest, '{"amount":1}').length}`],
       keys.acme,
-      { ...acme, encryption: { test: { type: 'on', current: replaced, grace: undefined, createdAt: undefined } } },
+      { ...acme, encryption: { test: { type: 'on', current: other, grace: undefined, createdAt: undefined } } },
       'decryption_failed',
     ],
   ])('is not forwarded if its key or its credentials are revoked meanwhile: %s', async (...row) => {
@@ -185,28 +207,19 @@ describe('a request that waits for its turn', () => {
 
 test('the end of a grace period does not refuse a plain body that arrives after its head', async () => {
   const upstream = await startUpstream();
-  const { test: on } = acme.encryption;
-  if (on?.type !== 'on') throw new Error('acme encrypts in test');
-  const other = createCodec(credentialsOf(acmeLive), 'hex');
-  const encrypting = (until: number): Account => ({
-    ...acme,
-    encryption: { test: { ...on, current: other, grace: { previous: on.current, until } } },
-  });
-  const sidecar = await startSidecar(configOf(upstream.origin, { accounts: [encrypting(Date.now() + 60_000)] }));
+  const sidecar = await startSidecar(
+    configOf(upstream.origin, {
+      accounts: [encrypting({ ...on, current: other, grace: { previous: on.current, until: Date.now() + 60_000 } })],
+    }),
+  );
   const client = await open(sidecar, keys.acme, 'POST /api/v1/orders HTTP/1.1', 'Content-Length: 2');
   await settle();
-  sidecar.app.apply(
-    configOf(upstream.origin, { accounts: [{ ...acme, encryption: { test: { ...on, current: other } } }] }),
-  );
+  sidecar.app.apply(configOf(upstream.origin, { accounts: [encrypting({ ...on, current: other })] }));
   client.send('{}');
   await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 200 }]));
 });
 
 describe('a body that arrives after its head', () => {
-  const on = acme.encryption.test;
-  if (on?.type !== 'on') throw new Error('acme encrypts in test');
-  const other = createCodec(credentialsOf(acmeLive), 'hex');
-  const encrypting = (test?: Encryption): Account => ({ ...acme, encryption: test === undefined ? {} : { test } });
   const ended = { previous: on.current, until: 1 };
 
   test.each<[string, Account, RefusalCode | undefined]>([

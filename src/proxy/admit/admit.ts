@@ -26,7 +26,7 @@ import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.
 import { without } from './fields.ts';
 import { asksForWebSocket, readHead, type RequestHead } from './head.ts';
 import type { RouteMatch } from './router.ts';
-import { encryptionAt, sealingByHead, sealingWith, type ActiveEncryption } from './sealing.ts';
+import { areRevoked, encryptionAt, sealingByHead, sealingWith, type ActiveEncryption } from './sealing.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
@@ -155,23 +155,16 @@ export class Admission {
    *
    * @returns the refusal; undefined if the request may go on
    */
-  lookAgain(
-    { principal, environment, encryption, sealing }: Admitted,
-    directory: KeyDirectory,
-  ): Refusal | undefined | Promise<Refusal | undefined> {
+  lookAgain(exchange: Admitted, directory: KeyDirectory): Refusal | undefined | Promise<Refusal | undefined> {
+    const { principal, environment } = exchange;
     if (principal === undefined) return undefined;
     return continueWith(directory.find(principal.key.hash), (found) => {
       const now = authenticate(principal.key, found, this.#clock());
       if (now instanceof Refusal) return now;
       if (!now.account.active) return new Refusal('account_inactive');
-      // On a route without envelopes, or with plaintext, no credentials are used.
-      if (sealing === undefined || sealing.credentials === 'none') return undefined;
-      const opener = sealing.credentials === 'current' ? encryption?.current : encryption?.grace?.previous;
-      if (opener === undefined) return undefined;
-      const after = now.account.encryption[environment.name];
-      const accepted = after?.type === 'on' ? [after.current, after.grace?.previous] : [after?.previous];
-      if (accepted.some((each) => each?.fingerprint === opener.fingerprint)) return undefined;
-      return new Refusal('decryption_failed', { reason: 'fingerprint' });
+      return areRevoked(exchange, now.account.encryption[environment.name])
+        ? new Refusal('decryption_failed', { reason: 'fingerprint' })
+        : undefined;
     });
   }
 

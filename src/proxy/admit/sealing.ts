@@ -94,3 +94,20 @@ export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }
   const credentials = codec === undefined ? 'none' : codec === current ? 'current' : 'previous';
   return { sealer: codec, inGrace: grace !== undefined, credentials };
 }
+
+/**
+ * Whether the credentials that a request was opened with, or that seal its response, have been replaced or disabled since it was admitted.
+ * If only a grace period has ended, its credentials are still accepted.
+ *
+ * @param after how the account encrypts in the environment now
+ */
+export function areRevoked(
+  { encryption, sealing }: { readonly encryption: ActiveEncryption | undefined; readonly sealing: Sealing | undefined },
+  after: Encryption | undefined,
+): boolean {
+  // On a route without envelopes, or with plaintext, no credentials are used.
+  if (sealing === undefined || sealing.credentials === 'none') return false;
+  const used = sealing.credentials === 'current' ? encryption?.current : encryption?.grace?.previous;
+  const accepted = after?.type === 'on' ? [after.current, after.grace?.previous] : [after?.previous];
+  return used !== undefined && !accepted.some((each) => each?.fingerprint === used.fingerprint);
+}
