@@ -8,13 +8,14 @@ import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import { CertificateTurns, certificateHandshakeTime } from './certificate-turns.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
+import { dateLines } from './date-line.ts';
 import { whenHelloArrives } from './hello.ts';
 import { nextTurn, type Queue } from './incoming.ts';
 import type { ListenerOptions } from './listener-options.ts';
 import { readAsStream, readInto, readLength, startReading, stopReading } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
-import type { EpochMs } from '../times.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /** Called for each TCP connection before any of its bytes are held; with TLS, before the handshake. @returns undefined to refuse it */
 export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
@@ -36,6 +37,9 @@ const shared = sockets > 1 ? { backlog: 512 } : undefined;
 /** Milliseconds between two checks of the deadlines. */
 const sweepInterval = 250;
 
+/** How many connections whose deadlines have passed are ended in a turn. Thousands of deadlines may pass at the same moment. */
+const expiredInTurn = 64;
+
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
 export class Listener implements ConnectionOwner {
   /** Receives the connections from all sockets. */
@@ -46,10 +50,7 @@ export class Listener implements ConnectionOwner {
   readonly pieces = new PieceBuffers();
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
-  readonly #clock: () => EpochMs;
-  /** The second that `#dateLine` states. */
-  #second = NaN;
-  #dateLine = '';
+  readonly #dateLine: () => string;
   readonly #tlsServer: TlsServer | undefined;
   /** Undefined if clients need no certificate. */
   readonly #certificateTurns: CertificateTurns | undefined;
@@ -70,7 +71,7 @@ export class Listener implements ConnectionOwner {
     this.limits = options.limits;
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
-    this.#clock = options.clock;
+    this.#dateLine = dateLines(options.clock);
     this.#handshakes = options.handshakes ?? nextTurn;
     this.#hellos = options.hellos ?? nextTurn;
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
@@ -113,14 +114,8 @@ export class Listener implements ConnectionOwner {
     return this.#connections.size;
   }
 
-  /** The `Date` field. All responses in the same second share one string. */
   get dateLine(): string {
-    const second = Math.floor(this.#clock() / 1_000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#dateLine = `\r\nDate: ${new Date(second * 1_000).toUTCString()}`;
-    }
-    return this.#dateLine;
+    return this.#dateLine();
   }
 
   /** Applies limits to everything that begins from now on. Shorter timeouts also apply to clients that the listener is waiting for. */
@@ -247,10 +242,16 @@ export class Listener implements ConnectionOwner {
 
   #expire(): void {
     if (this.isClosing && this.size === 0) clearInterval(this.#sweep);
-    const now = performance.now();
     for (const each of this.#handshaking.values()) if (each.socket.bytesRead > maxHandshakeSize) each.exceed();
+    this.#expireNext(performance.now());
+  }
+
+  #expireNext(now: MonotonicMs): void {
+    let expired = 0;
     for (const connection of this.#connections) {
       if (connection.deadline > now) continue;
+      if (expired === expiredInTurn) return void setImmediate(() => this.#expireNext(now));
+      expired += 1;
       const { socket } = connection;
       const isHandshaking = this.#handshaking.get(formatEndpoints(socket)) === connection;
       if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);

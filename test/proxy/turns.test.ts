@@ -56,6 +56,16 @@ test('few requests without a key begin in a turn of the event loop, however many
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
 });
 
+test('if the deadlines of hundreds of connections pass at the same moment, few of these end in a turn', async () => {
+  const { sidecar } = await start({}, { header: 1_000 });
+  const clients = await openConnections(sidecar, 400);
+  const turns = turnsOfResponses();
+  for (const client of clients) client.send('G');
+  await Promise.all(clients.map((client) => client.untilText('request_timeout')));
+  const inTurn = Map.groupBy(turns, (turn) => turn);
+  expect(Math.max(...[...inTurn.values()].map(({ length }) => length))).toBeLessThanOrEqual(64);
+});
+
 const withKey = request('GET / HTTP/1.1', 'Host: localhost', authorization);
 
 test.each([
