@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions, TlsOptions, TLSSocket } from 'node:tls';
+import type { EpochMs } from './times.ts';
 
 type Tls = typeof import('node:tls');
 type Https = typeof import('node:https');
@@ -100,8 +101,17 @@ const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
 /**
  * Calls `failed` for each handshake that fails because of the client. Connections on which nothing arrives, such as a load balancer's
  * probes, are not counted.
+ *
+ * Also closes connections on which a client resumes a session after its certificate has expired. OpenSSL checks certificates only in full
+ * handshakes, and each resumption prolongs the session.
  */
-export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFailure): void {
+export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFailure, clock: () => EpochMs): void {
+  server.prependListener('secureConnection', (socket: TLSSocket) => {
+    const certificate = socket.isSessionReused() ? socket.getPeerX509Certificate() : undefined;
+    if (certificate === undefined || certificate.validToDate.getTime() > clock()) return;
+    failed('certificate_expired', socket.remoteAddress);
+    socket.destroy();
+  });
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
     // A TLS socket may have lost its address, and Node has no public API for the TCP connection below it. If `_parent` is missing, the
     // address is unknown and connections on which nothing arrives may be counted.

@@ -74,7 +74,7 @@ export class Listener implements ConnectionOwner {
     this.#dateLine = dateLines(options.clock);
     this.#handshakes = options.handshakes ?? nextTurn;
     this.#hellos = options.hellos ?? nextTurn;
-    this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
+    this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls, options.clock);
     if (this.#tlsServer !== undefined && options.tls?.requestCert === true)
       this.#certificateTurns = new CertificateTurns(this.#tlsServer);
     this.server = createServer(socketOptions, (socket) => this.#open(socket));
@@ -98,12 +98,12 @@ export class Listener implements ConnectionOwner {
     return bound;
   }
 
-  #createTlsServer(options: TlsOptions): TlsServer {
+  #createTlsServer(options: TlsOptions, clock: ListenerOptions['clock']): TlsServer {
     // Node's timeout is not needed, because the sweep limits how long handshakes take.
     const handshakeTimeout = 2 ** 31 - 1;
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
-    onHandshakeFailures(server, this.#handshakeFailed);
+    onHandshakeFailures(server, this.#handshakeFailed, clock);
     const exceeded = (socket: ConnectedSocket): void => socket[connectionKey]?.exceed();
     limitTlsWork(server, exceeded, (socket, isCrowd) => this.#onStep(socket, isCrowd));
     return server;

@@ -149,7 +149,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   const connections = new ConnectionLimit(app.server, maxConnections);
   const readTurns = new ReadTurns(app.server);
-  if (tls !== undefined) onHandshakeFailures(app.server, onHandshakeFailure);
+  if (tls !== undefined) onHandshakeFailures(app.server, onHandshakeFailure, clock);
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
   // Remove Fastify's own parser for text/plain, because browsers allow pages of other sites to send text/plain.
