@@ -174,6 +174,7 @@ describe('a connection with a public key', () => {
       const connection: Evictable = {
         previous: undefined,
         next: undefined,
+        list: eviction.publicKeys,
         claim: of,
         isIdle: false,
         isSuspect: false,
@@ -362,18 +363,21 @@ describe('a connection without a key', () => {
   const now = 10_000;
   const part = new Part('anonymous', [64, 64, 20_000]);
 
-  /** Makes room among connections that have held bytes since the given times. @returns the bytes of each connection that is left */
-  function left(amount: number, held: readonly (readonly [bytes: number, since: number])[]): readonly number[] {
+  type Held = readonly (readonly [bytes: number, since: number])[];
+
+  /** Creates connections that have held bytes since the given times. `makeRoom` makes room for more bytes than are free. */
+  function setUp(held: Held) {
     vi.spyOn(performance, 'now').mockReturnValue(now);
     onTestFinished(() => void vi.restoreAllMocks());
     const eviction = new Eviction();
     const claim: Claim = { tier: 'anonymous', crowd: 'anonymous', turns: new Turns(), parts: [part] };
     part.used[indexes.buffered] = held.reduce((sum, [bytes]) => sum + bytes, 0);
     const room = 20_000 - part.used[indexes.buffered];
-    const connections = held.map(([bytes, since]): Evictable => {
-      const connection: Evictable = {
+    const connections = held.map(([bytes, since]) => {
+      const connection: Evictable & { list: Evictable['list'] } = {
         previous: undefined,
         next: undefined,
+        list: eviction.anonymous,
         claim,
         isIdle: false,
         isSuspect: false,
@@ -384,20 +388,20 @@ describe('a connection without a key', () => {
         since,
         latestAt: since,
         arrived: Infinity,
-        evict: () => eviction.anonymous.remove(connection),
+        evict: () => {
+          eviction.anonymous.remove(connection);
+          connection.list = undefined;
+        },
       };
       eviction.anonymous.add(connection);
       return connection;
     });
-    const made = eviction.makeAnonymousRoom(
-      { ...connections[0], yields: () => 0 } as Evictable,
-      room + amount,
-      [part],
-      'all',
-    );
-    const remaining = [...eviction.anonymous];
-    expect(made).toBe(remaining.length < held.length);
-    return held.flatMap(([bytes], i) => (remaining.includes(connections[i] as Evictable) ? [bytes] : []));
+    const other = { ...connections[0], yields: () => 0 } as Evictable;
+    const makeRoom = (amount: number): boolean => eviction.makeAnonymousRoom(other, room + amount, [part], 'all');
+    /** The bytes of each connection that is left. */
+    const left = (): readonly number[] =>
+      held.flatMap(([bytes], i) => ([...eviction.anonymous].includes(connections[i] as Evictable) ? [bytes] : []));
+    return { connections, makeRoom, left };
   }
 
   const small = Array.from({ length: 40 }, () => [100, 0] as const);
@@ -425,7 +429,22 @@ describe('a connection without a key', () => {
       [4_000, ...small.map(([bytes]) => bytes)],
     ],
   ] as const)('gives way if it %s', (_name, amount, held, remaining) => {
-    expect(left(amount, held)).toEqual(remaining);
+    const { makeRoom, left } = setUp(held);
+    expect(makeRoom(amount)).toBe(remaining.length < held.length);
+    expect(left()).toEqual(remaining);
+  });
+
+  test('does not give way if it presents a secret key in the turn in which the connections are looked through', () => {
+    const { connections, makeRoom, left } = setUp([
+      [3_000, 0],
+      [2_000, 0],
+      [1_000, 0],
+    ]);
+    expect(makeRoom(3_000)).toBe(true);
+    expect(left()).toEqual([2_000, 1_000]);
+    if (connections[1] !== undefined) connections[1].list = undefined;
+    expect(makeRoom(1_000)).toBe(true);
+    expect(left()).toEqual([2_000]);
   });
 });
 

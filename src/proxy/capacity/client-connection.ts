@@ -55,7 +55,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   maxHeld = Infinity;
   /** Why the sidecar has closed the connection; undefined if it has not. */
   closedFor: ClosingReason | undefined;
-  #list: LinkedList<Evictable> | undefined;
+  list: LinkedList<Evictable> | undefined;
   /** The request in progress, and what it has taken of the limits. */
   #request: Request | undefined;
   #reservation: Reservation | undefined;
@@ -174,7 +174,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   begin(request: Request, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
     const { budgets, eviction } = this.#all;
     // The connection must not be evicted for now, because this request's key may be secret, whatever the previous key was.
-    if (this.#list === eviction.publicKeys) this.#moveTo(undefined);
+    if (this.list === eviction.publicKeys) this.#moveTo(undefined);
     this.#request = request;
     this.latestAt = startedAt;
     this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this);
@@ -203,10 +203,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   #moveTo(list: LinkedList<Evictable> | undefined): void {
-    this.#list?.remove(this);
+    this.list?.remove(this);
     // After an eviction, the socket closes in a later turn. Until then, the request may still get a response, and be made evictable.
-    this.#list = this.#left ? undefined : list;
-    this.#list?.add(this);
+    this.list = this.#left ? undefined : list;
+    this.list?.add(this);
   }
 
   /**

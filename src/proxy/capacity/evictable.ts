@@ -27,6 +27,8 @@ export type AnonymousBytes = 'unread' | 'requests' | 'all';
 
 /** A connection that may be closed to make room for others. `previous` and `next` belong to the list that it is in. */
 export interface Evictable extends Linked<Evictable> {
+  /** Undefined if the connection may not be closed now. */
+  readonly list: LinkedList<Evictable> | undefined;
   readonly claim: Claim;
   readonly isIdle: boolean;
   /** Whether the request's key is being looked up, and the client has sent too many wrong keys. If so, the connection is evicted first. */
@@ -79,12 +81,14 @@ interface Holder {
 
 /** Connections without a key that may be evicted, found in one pass over all of them. */
 export class AnonymousPass {
+  readonly #lists: readonly (LinkedList<Evictable> | undefined)[];
   readonly #part: Part;
   readonly #from: AnonymousBytes;
   readonly #holders: readonly Holder[];
   #orders: Partial<Record<'costliest' | 'largest', Evictable[]>> = {};
 
   constructor(lists: readonly LinkedList<Evictable>[], part: Part, from: AnonymousBytes, now: MonotonicMs) {
+    this.#lists = lists;
     this.#part = part;
     this.#from = from;
     this.#holders = lists.flatMap((list) =>
@@ -101,8 +105,9 @@ export class AnonymousPass {
    */
   first(count: number, order: 'costliest' | 'largest', exempt: Evictable): readonly Evictable[] {
     const last = (this.#orders[order] ??= this.#sort(order));
-    // Since the pass, connections may have been closed, or have given their bytes back.
-    const holds = (each: Evictable): boolean => each.yields(this.#part, this.#from) > 0;
+    // Since the pass, connections may have been closed, may have given their bytes back, or may have presented a secret key.
+    const holds = (each: Evictable): boolean =>
+      this.#lists.includes(each.list) && each.yields(this.#part, this.#from) > 0;
     for (let each = last.at(-1); each !== undefined && !holds(each); each = last.at(-1)) last.pop();
     const found: Evictable[] = [];
     for (let i = last.length - 1; i >= 0 && found.length < count; i -= 1) {

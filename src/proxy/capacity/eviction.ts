@@ -104,7 +104,7 @@ export class Eviction {
       // Since the pass, the connection may have been closed, used, or charged to another account.
       const [taken, state, isOwn] = [each.taken(limit), stateOf(each, now), each.claim === claim];
       const mayEnd = isOwn || (isInShare && state !== 'newlyIdle');
-      if (each === exempt || taken === 0 || state === undefined || !mayEnd) continue;
+      if (each === exempt || each.list === undefined || taken === 0 || state === undefined || !mayEnd) continue;
       if (!short.every((part) => each.claim.parts.includes(part))) continue;
       chosen.push({ each, uncounted: state === 'newlyIdle' ? 0 : taken });
       found += taken;
