@@ -31,6 +31,7 @@ const layers: readonly (readonly string[])[] = [
   ['http1/parse/'],
   ['tick-queue.ts'],
   ['wait-queue.ts'],
+  ['tls.ts'],
   [
     'connection-limit.ts',
     'cryptography.ts',
@@ -45,7 +46,6 @@ const layers: readonly (readonly string[])[] = [
     'slices.ts',
     'thread.ts',
     'times.ts',
-    'tls.ts',
   ],
   // The console is a program for browsers. Neither it nor the sidecar imports anything from the other.
   ['console/'],
