@@ -12,7 +12,8 @@ import fs, {
 import { syncBuiltinESMExports } from 'node:module';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { enableEncryption, requireAccount, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
@@ -20,6 +21,7 @@ import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent, Decide, Store } from '../../../src/accounts/store.ts';
 import { parseMasterKeys } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
+import { eventually } from '../../support/eventually.ts';
 import { Folder, sidecarFile } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
 import { describeStore, type Storage } from '../store-suite.ts';
@@ -255,26 +257,32 @@ describe('the file store', () => {
     expect(await storeOn(folder).change(['a'], nothing, undefined, { urgent })).toMatchObject({ result: 'nothing' });
   });
 
-  test('usually makes an urgent change before others that wait for the lock', async () => {
-    let times = 0;
-    for (let round = 0; round < 10; round += 1) {
-      const folder = new Folder({ 'accounts.yaml': one });
-      const release = await lockFile(folder.file('accounts.yaml'), 0);
-      const made: string[] = [];
-      const changes = ['b', 'c', 'd', 'e', 'urgent'].map(async (id) => {
-        const decide: Decide<undefined> = (found) => {
-          return { accounts: [newAccount(found.get(id), id, id)], events: [], result: undefined };
-        };
-        await storeOn(folder).change([id], decide, undefined, { urgent: id === 'urgent' });
-        made.push(id);
-      });
-      await delay(50 + round);
-      release();
-      await Promise.allSettled(changes);
-      if (made[0] === 'urgent') times += 1;
-    }
-    // The urgent change is requested last, so it would rarely come first if requests were served in order or at random.
-    expect(times).toBeGreaterThan(2);
+  test('tries to take the lock for an urgent change several times as often as others, to make it before them', async () => {
+    const folder = new Folder({ 'accounts.yaml': one });
+    const release = await lockFile(folder.file('accounts.yaml'), 0);
+    /** How many times each change has tried to take the lock, by its connection to the lock, in the order of the first attempts. */
+    const attempts = new Map<unknown, number>();
+    const exec = vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (this: DatabaseSync): void {
+      attempts.set(this, (attempts.get(this) ?? 0) + 1);
+      throw Object.assign(new Error('locked'), { errcode: 5 });
+    });
+    onTestFinished(() => exec.mockRestore());
+    const change = (id: string, urgent: boolean): Promise<unknown> => {
+      const decide: Decide<undefined> = (found) => {
+        return { accounts: [newAccount(found.get(id), id, id)], events: [], result: undefined };
+      };
+      return storeOn(folder).change([id], decide, undefined, { urgent });
+    };
+    const ordinary = change('ordinary', false);
+    await eventually('it waits', () => attempts.size === 1);
+    const urgent = change('urgent', true);
+    await eventually('both wait', () => attempts.size === 2);
+    const [before = 0, none = 0] = attempts.values();
+    await eventually('the first one has tried ten times more', () => ([...attempts.values()][0] ?? 0) >= before + 10);
+    expect([...attempts.values()][1]).toBeGreaterThan(none + 20);
+    exec.mockRestore();
+    release();
+    await Promise.all([ordinary, urgent]);
   });
 
   test('gives up if the file is changed by hand again and again', async () => {
