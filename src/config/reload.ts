@@ -88,11 +88,13 @@ export class Reloader {
    * @param readSince when reading the files began. A file that has changed since then is read again
    */
   watch(files: readonly string[], readSince: EpochMs): void {
-    this.#files = new Map(files.map((file) => [file, this.#files.get(file) ?? readVersion(file)]));
+    const known = this.#files;
+    this.#files = new Map(files.map((file) => [file, known.get(file) ?? readVersion(file)]));
     this.#polling ??= setInterval(() => this.#poll(), pollInterval).unref();
     const added = this.#watchFolders();
-    const unwatched = [...added, ...files.filter((file) => added.includes(dirname(file)))];
-    if (unwatched.some((path) => changedSince(path, readSince))) this.#changed();
+    // Changes to a file are ignored until its name is known, even in a folder that is already watched.
+    const missed = [...added, ...files.filter((file) => !known.has(file) || added.includes(dirname(file)))];
+    if (missed.some((path) => changedSince(path, readSince))) this.#changed();
   }
 
   /** Watches the folders of all files. Returns the folders that were not watched before. */

@@ -53,7 +53,14 @@ function start() {
     const { task, end } = loads[index] ?? { end: () => {} };
     return { refused: task?.refused, unwrapped: task?.unwrapped, end };
   };
-  return { reloader, unwrap, load, applied, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
+  return {
+    reloader,
+    unwrap,
+    load,
+    applied,
+    folder,
+    change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }),
+  };
 }
 
 test('a change during the load that refuses a store does not make the reloader try the store again', async () => {
@@ -118,6 +125,20 @@ test('the KMS is asked again at the next load for a master key that it could not
   third.end(locked);
   await load(3);
   expect(unwrap).toHaveBeenCalledTimes(2);
+});
+
+test('a file that the settings have named for the first time is read again if it changed during the load, in a folder that is watched already', async () => {
+  const { reloader, load, folder } = start();
+  folder.write({ 'second.yaml': 'before' });
+  await delay(2 * maxSettleTime);
+  loads.length = 0;
+  void reloader.reload();
+  const first = await load(0);
+  folder.write({ 'second.yaml': 'after' });
+  // The file's event arrives while its name is unknown.
+  await delay(100);
+  first.end({ ...valid, files: [folder.file('sidecar.yaml'), folder.file('second.yaml')] });
+  await load(1);
 });
 
 test('files that were refused are read again at each poll, as the same ones, until they are valid', async () => {
