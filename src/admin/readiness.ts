@@ -79,11 +79,12 @@ export class Readiness {
 
   /** Logs a sample, sets the metric, and decides whether the sidecar can be ready. */
   #judge({ tried, failures, noneUnwraps }: CredentialsSample): void {
+    const isFirst = !this.#storeReached;
     this.#storeReached = true;
     const failed = failures.length;
     this.#setFailing(tried === 0 ? 0 : failed / tried);
     // A sidecar that has been ready stays ready, because accounts that do not encrypt need no master key.
-    this.#noneUnwraps = noneUnwraps && (this.#noneUnwraps || !this.#began);
+    this.#noneUnwraps = noneUnwraps && (this.#noneUnwraps || isFirst);
     const consequence = this.#noneUnwraps ? ': not ready' : '';
     const judgement = `${noneUnwraps ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`;
     const isKnown = this.#judgement === judgement;

@@ -61,6 +61,23 @@ test('until it can be used, a database is checked every two seconds; a later out
   expect(take).toHaveBeenCalledTimes(4);
 });
 
+test('that none of its credentials open ends no readiness, but prevents it if a database was unusable until then', async () => {
+  const none: CredentialsSample = { tried: 2, failures: ['wrong', 'wrong'], noneUnwraps: true };
+  const { readiness, log } = start();
+  const take = vi.fn<Take>(async () => none).mockRejectedValueOnce(new Error('the schema is at version 0'));
+  await readiness.tryStore(take);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(take).toHaveBeenCalledTimes(2);
+  expect(readiness.isReady).toBe(false);
+  expect(log.at(-1)).toBe('no sealed credentials open with the master key: not ready');
+  take.mockResolvedValueOnce(good);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(readiness.isReady).toBe(true);
+  await vi.advanceTimersByTimeAsync(10 * minutes);
+  expect(take).toHaveBeenCalledTimes(4);
+  expect(readiness.isReady).toBe(true);
+});
+
 test.each<[string, (readiness: Readiness) => Promise<void>]>([
   ['another database', (readiness) => readiness.tryStore(async () => good)],
   ['a file', async (readiness) => readiness.report(good)],
