@@ -31,13 +31,12 @@ export interface Difference {
 export function differences(before: Account | undefined, after: Account | undefined): readonly Difference[] {
   if (after === undefined) return before === undefined ? [] : [{ account: before.id, change: 'account_removed' }];
   if (before === undefined) return [{ account: after.id, change: 'account_added' }];
-  const remaining = new Set(after.keys.map(({ hash }) => hash));
+  // Maps, because an account may have thousands of keys.
+  const [earlier, later] = [keysByHash(before), keysByHash(after)];
   return [
     ...differencesButKeys(before, after),
-    ...after.keys.flatMap((key) => keyDifferences(after.id, keyWith(before, key.hash), key)),
-    ...before.keys
-      .filter(({ hash }) => !remaining.has(hash))
-      .flatMap((key) => keyDifferences(after.id, key, undefined)),
+    ...after.keys.flatMap((key) => keyDifferences(after.id, earlier.get(key.hash), key)),
+    ...before.keys.filter(({ hash }) => !later.has(hash)).flatMap((key) => keyDifferences(after.id, key, undefined)),
   ];
 }
 
@@ -80,8 +79,8 @@ export function keyDifferences(
 
 const keyMembers = ['id', 'prefix', 'hash', 'createdAt', 'expiresAt', 'revokedAt'] as const;
 
-function keyWith({ keys }: Account, hash: string): ApiKey | undefined {
-  return keys.find((key) => key.hash === hash);
+export function keysByHash({ keys }: Pick<Account, 'keys'>): ReadonlyMap<string, ApiKey> {
+  return new Map(keys.map((key) => [key.hash, key]));
 }
 
 function encryptionChange(

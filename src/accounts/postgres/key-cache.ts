@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
-import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
+import { differencesButKeys, keyDifferences, keysByHash, type Difference } from '../differences.ts';
 import type { DirectoryState, Principal } from '../key-directory.ts';
 import { LastKnown } from './last-known.ts';
 import type { MonotonicMs } from '../../times.ts';
@@ -121,14 +121,14 @@ export class KeyCache {
   serves(account: Account): boolean {
     if (this.#span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
+    const keys = keysByHash(account);
     return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {
       const entry = this.#known.peek(hash);
       if (entry === undefined || !this.#isValid(entry.read)) return true;
       if (entry.found === 'unavailable') return false;
-      const key = account.keys.find((each) => each.hash === hash);
       const different = [
         ...differencesButKeys(entry.found.account, account),
-        ...keyDifferences(account.id, entry.found.key, key),
+        ...keyDifferences(account.id, entry.found.key, keys.get(hash)),
       ];
       return different.length === 0;
     });
