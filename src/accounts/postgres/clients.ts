@@ -85,8 +85,33 @@ export async function migrationClient(url: string): Promise<Client> {
 /** A pool of connections for changes. It opens connections on demand and closes those that have been idle for a while. */
 export async function changePool(url: string, size: number, locks = lockTimeout): Promise<Pool> {
   const { default: pg } = await import('pg');
+  /**
+   * A client that fails to connect if a file that the URL names, such as a certificate, cannot be read. The constructor of `pg.Client` throws
+   * in that case, which would end the process if the pool created the client in an event handler.
+   */
+  class PoolClient extends pg.Client {
+    readonly problem: unknown;
+
+    constructor(options?: string | ClientConfig) {
+      try {
+        super(options);
+      } catch (error) {
+        super();
+        this.problem = error;
+      }
+    }
+
+    override connect(): Promise<Client>;
+    override connect(callback: (error: Error) => void): void;
+    override connect(callback?: (error: Error) => void): Promise<Client> | void {
+      if (this.problem === undefined) return callback === undefined ? super.connect() : super.connect(callback);
+      if (callback === undefined) return Promise.reject(this.problem);
+      process.nextTick(callback, this.problem);
+    }
+  }
   const pool = new pg.Pool({
     ...optionsFor(url, changes),
+    Client: PoolClient,
     lock_timeout: locks,
     idle_in_transaction_session_timeout: idleInTransaction,
     max: size,

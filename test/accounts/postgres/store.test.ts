@@ -1,8 +1,10 @@
 import { createSecretKey } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { Client, Pool } from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AccountsError } from '../../../src/accounts/accounts-error.ts';
 import { createMasterKey } from '../../../src/accounts/master-key.ts';
+import { changePool } from '../../../src/accounts/postgres/clients.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { DailyUseReader } from '../../../src/accounts/postgres/daily-uses.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
@@ -12,6 +14,7 @@ import { record, trailLines } from '../../../src/accounts/postgres/trail.ts';
 import { maxKeysRead, type AuditEvent, type StoredAccount } from '../../../src/accounts/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
+import { Folder } from '../../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
   changeAll,
@@ -774,6 +777,28 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     expect(proxy.connections).toBe(2);
     await expect.poll(() => proxy.open).toBe(1);
     expect(await add(store)).toMatchObject({ outcome: 'changed', result: 'done' });
+  });
+
+  test('fails, and reports the file, if a certificate that its URL names cannot be read', async () => {
+    const url = await postgres.createDatabase();
+    await expect(add(openStore(`${url}&sslmode=verify-full&sslrootcert=/nowhere/ca.crt`))).rejects.toMatchObject({
+      code: 'store_unavailable',
+      message: 'the database cannot be reached (cannot read /nowhere/ca.crt: ENOENT)',
+    });
+  });
+
+  test('fails if a certificate disappears while work waits for a connection, and works again once it is back', async () => {
+    const folder = new Folder({ 'ca.crt': '' });
+    const ca = folder.file('ca.crt');
+    const pool = await changePool(`${await postgres.createDatabase()}&sslmode=disable&sslrootcert=${ca}`, 1);
+    onTestFinished(() => pool.end());
+    const lost = await pool.connect();
+    const waiting = [1, 2].map(() => query(pool, 'SELECT 1'));
+    rmSync(ca);
+    lost.release(true);
+    for (const failed of waiting) await expect(failed).rejects.toThrow(`cannot read ${ca}: ENOENT`);
+    folder.write({ 'ca.crt': '' });
+    expect(await query(pool, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
   test('recognises that a commit never arrived', async () => {
