@@ -10,6 +10,7 @@ import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
 import { whenLeft } from './client-left.ts';
+import { turn } from './owner-queues.ts';
 import { WrongTokenDelay } from './wrong-token-delay.ts';
 import { TickQueue } from '../tick-queue.ts';
 import { readBody, readInput } from './input.ts';
@@ -141,8 +142,8 @@ export class Console {
       const left = whenLeft(reply.raw);
       // Anyone may send many bodies at once, so only one is processed per turn of the event loop. There is no further pause between bodies,
       // because otherwise an operator's sign-in would have to wait for the pauses after all earlier bodies.
-      await new Promise<void>((resolve) => void this.#reading.add(resolve));
       left.throwIfAborted();
+      await turn((start) => this.#reading.add(start), left);
       const token = await this.#tokenIn(request.body).catch(async (error: unknown) => {
         await this.#wrongTokens.wait(request.ip, left);
         throw error;

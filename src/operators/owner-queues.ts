@@ -68,7 +68,7 @@ export class OwnerQueues {
     left.throwIfAborted();
     const waiting = this.#waiting.get(queue);
     if (waiting === undefined) this.#waiting.set(queue, new FairQueue());
-    else await turn(waiting, token, left);
+    else await turn((start) => waiting.add(token, start), left);
     const over = once(() => this.#startNext(queue));
     const began = performance.eventLoopUtilization();
     const passOn = maxWait === undefined ? undefined : setTimeout(over, maxWait).unref();
@@ -85,7 +85,7 @@ export class OwnerQueues {
 
   async #runOfMany<T>(token: string, left: AbortSignal, work: () => Promise<T>): Promise<T> {
     const turns = this.#ofMany.of(token);
-    await turn({ add: (_token, start) => turns.add(start) }, token, left);
+    await turn((start) => turns.add(start), left);
     const began = performance.now();
     const done = work();
     turns.restAfter(began);
@@ -99,14 +99,19 @@ export class OwnerQueues {
   }
 }
 
-/** Waits for a turn. If the client leaves, the wait ends at once, so that the request does not stay in memory until its turn. */
-function turn(queue: Pick<FairQueue<string>, 'add'>, token: string, left: AbortSignal): Promise<void> {
+/**
+ * Waits for a turn. If the client leaves, the wait ends at once, so that the request does not stay in memory until its turn.
+ *
+ * @param add adds work to a queue and returns a function that withdraws it
+ * @param left if this signal aborts before the turn, its reason is thrown
+ */
+export function turn(add: (start: () => void) => () => void, left: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       withdraw();
       reject(left.reason as Error);
     };
-    const withdraw = queue.add(token, () => {
+    const withdraw = add(() => {
       left.removeEventListener('abort', leave);
       resolve();
     });

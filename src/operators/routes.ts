@@ -85,7 +85,7 @@ export class Routes {
         const work = async (): Promise<readonly [Parts, object | string]> => {
           const state = check();
           const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
-          if (endpoint.makesSecret) check();
+          if (!changes) check();
           return [state, changes || result instanceof SealedBody ? result : this.#text(result, reply, owner)];
         };
         const [state, result] = await (queue === undefined
@@ -103,11 +103,9 @@ export class Routes {
         }
         if (typeof result === 'string') return result;
         // The response to a change is formatted after the turn, because `isServed` waits. The result of a change is short.
-        return this.#text(
-          { ...result, in_force: await state.isServed(request.account ?? '', { urgent: endpoint.urgent, ofAccount }) },
-          reply,
-          owner,
-        );
+        const inForce = await state.isServed(request.account ?? '', { urgent: endpoint.urgent, ofAccount });
+        if (endpoint.makesSecret) check();
+        return this.#text({ ...result, in_force: inForce }, reply, owner);
       },
     };
   }

@@ -66,6 +66,14 @@ test('a token that is removed while its requests wait for each other and for the
   expect((await api.ask('GET /accounts', { token })).status).toBe(200);
 });
 
+test('a token that is removed while its new key is being put into force is not shown the key', async () => {
+  const api = await startWithAcme();
+  const issued = ask(api.url, 'POST /accounts/acme/keys', { body, token: own });
+  await expect.poll(() => keysOfAcme(api)).toHaveLength(1);
+  accept(api, dashboard);
+  expect(await issued).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+});
+
 test.each([
   ['others', true],
   ['the file', false],
@@ -105,6 +113,26 @@ describeWithPostgres('with accounts in PostgreSQL', () => {
     expect(await issued).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
     expect(await keysOfAcme(api)).toEqual([]);
   });
+
+  test.each(['accounts', 'accounts/acme', 'audit'])(
+    'a token that is removed while GET /%s waits for the database is shown nothing',
+    async (path) => {
+      const url = await postgres.createDatabase();
+      const api = await startApi({ accounts: [], store: settings(url), operators: operatorsOf([dashboard, leaving]) });
+      await api.ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+      const holder = new Client({ connectionString: url });
+      await holder.connect();
+      onTestFinished(() => holder.end());
+      await holder.query(
+        'BEGIN; LOCK TABLE envelope_sidecar.accounts, envelope_sidecar.trail IN ACCESS EXCLUSIVE MODE',
+      );
+      const shown = ask(api.url, `GET /${path}`, { token: own });
+      await expect.poll(() => postgres.psql(url, waiting)).not.toBe('0');
+      accept(api, dashboard);
+      await holder.query('ROLLBACK');
+      expect(await shown).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+    },
+  );
 
   test('a token that is removed while its change waits for the trail makes no key', async () => {
     const url = await postgres.createDatabase();
