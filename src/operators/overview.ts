@@ -23,8 +23,8 @@ export interface SidecarState {
   /** Undefined if the accounts are in a file. */
   readonly database: DirectoryState | undefined;
   readonly limits: LimitUse;
-  /** Undefined until the accounts in the database have been counted. */
-  readonly accountStats: AccountStats | undefined;
+  /** Counts the accounts and keys in a file. Returns undefined until the accounts in a database have been counted. */
+  readonly accountStats: () => AccountStats | undefined;
 }
 
 /** The overview that the console's first page shows. */
@@ -33,7 +33,8 @@ export function viewOverview(
   recent: RecentTraffic,
   now: EpochMs,
 ): z.output<typeof views.Overview> {
-  const { version, ready, settings, fileStates, needsRestart, database, limits, accountStats } = state;
+  const { version, ready, settings, fileStates, needsRestart, database, limits } = state;
+  const accountStats = state.accountStats();
   const accountsFile = fileStates.of('accounts');
   return {
     version,

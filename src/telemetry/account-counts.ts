@@ -77,6 +77,12 @@ export class AccountCounts {
     }));
   }
 
+  /** The number of unexpected envelopes of one account. */
+  unexpected(account: string, now: EpochMs): number {
+    this.#ring.at(now);
+    return sum(this.#byAccount.get(account)?.unexpected ?? []);
+  }
+
   #empty(slot: number): void {
     for (const [account, counts] of this.#byAccount) {
       const { codes, ...others } = counts;

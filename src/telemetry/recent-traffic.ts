@@ -123,8 +123,7 @@ export class RecentTraffic {
 
   /** The number of envelopes in the last ten minutes from an account that does not encrypt. */
   unexpectedEnvelopes(account: string, environment: EnvironmentName): number {
-    const counts = this.#accounts[environment].all(this.#clock());
-    return counts.find((each) => each.account === account)?.unexpected ?? 0;
+    return this.#accounts[environment].unexpected(account, this.#clock());
   }
 
   /**

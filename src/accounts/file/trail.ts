@@ -84,9 +84,8 @@ export class Trail {
   state(seen: number): TrailState {
     let end: Omit<TrailState, 'seenHash'> | undefined;
     for (const { position, bytes } of isFile(this.#path) ? this.#newestFirst() : []) {
-      const hash = sha256Hex(bytes);
-      end ??= { last: { position, hash }, isSigned: readTies(bytes)?.sig !== undefined };
-      if (position <= seen || seen === 0) return { ...end, seenHash: position === seen ? hash : undefined };
+      end ??= { last: { position, hash: sha256Hex(bytes) }, isSigned: readTies(bytes)?.sig !== undefined };
+      if (position <= seen || seen === 0) return { ...end, seenHash: position === seen ? sha256Hex(bytes) : undefined };
     }
     return { last: beginning, isSigned: false, seenHash: undefined };
   }
