@@ -116,13 +116,8 @@ export class App {
     limitMetrics(registry, () => this.#limits());
     inFlightMetric(registry, () => this.#proxy.active.size);
     this.#readiness = new Readiness(sealedCredentialsMetric(registry), log);
-    this.#drain = new Drain({
-      log,
-      readiness: this.#readiness,
-      listener: this.#merchants,
-      proxy: this.#proxy,
-      monotonic,
-    });
+    const [readiness, listener, proxy] = [this.#readiness, this.#merchants, this.#proxy];
+    this.#drain = new Drain({ log, readiness, listener, proxy, monotonic });
     const state = (): SidecarState => this.#state();
     this.#adminListener = createAdminListener({ registry, drainToken, state, drain: () => this.drain(), reload });
   }
@@ -184,7 +179,7 @@ export class App {
     else this.#accounts = this.#openStores();
     this.#proxy.configure(this.#snapshot(), this.#accounts.directory);
     this.#log.level = config.log.level;
-    void this.#recorder.configure(config);
+    this.#recorder.configure(config).catch((err: unknown) => this.#log.error({ err }, 'traces cannot be configured'));
     // If the accounts have moved between a file and a database, there is nothing to log, because moving does not change them.
     if (config.store.type === storeBefore.type) void logChanges(this.#log, accountsBefore, config.accounts);
     const { operators } = config;
@@ -228,6 +223,8 @@ export class App {
     const { database } = this.#accounts;
     if (database === undefined) return this.#readiness.report(takeSample(this.#config.accounts));
     await database.open();
+    // While the database was being opened, a reload may have named another store.
+    if (this.#accounts.database !== database) return;
     const tried = this.#readiness.tryStore(() => database.sampleCredentials());
     // Startup does not wait for a database that is unreachable.
     if (database.state.connected) await tried;
@@ -246,7 +243,7 @@ export class App {
       needsRestart: needsRestart(this.#started, this.#config),
       database: this.#accounts.database?.state,
       limits: this.#limits(),
-      accountStats: this.#accounts.stats(),
+      accountStats: () => this.#accounts.stats(),
     };
   }
 

@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { TrafficRecorder } from '../src/telemetry/traffic-recorder.ts';
 import { startByteUpstream } from './support/byte-upstream.ts';
 import { createAuthority, type Certificate } from './support/certificates.ts';
 import { openConnection } from './support/connection.ts';
@@ -51,6 +52,15 @@ describe('a new configuration', () => {
     expect(warnings()).toEqual([member, member]);
     // The operators' page lists this member among those that need a restart.
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
+  });
+
+  test('is applied and reported as a failure if its traces cannot be configured', async () => {
+    const { origin } = await startUpstream();
+    const { app, log } = await startSidecar(configOf(origin));
+    vi.spyOn(TrafficRecorder.prototype, 'configure').mockRejectedValueOnce(new Error('EMFILE'));
+    app.apply(configOf(origin, { log: { level: 'debug', client: 'none' } }));
+    await eventually('it is logged', () => log.some(({ msg }) => msg === 'traces cannot be configured'));
+    expect(app.settings.log.level).toBe('debug');
   });
 
   test('with a lower limits.header does not limit a head in progress, because it applies only after the restart', async () => {

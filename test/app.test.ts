@@ -13,7 +13,7 @@ import { eventually } from './support/eventually.ts';
 import { startGateway } from './support/gateway.ts';
 import { listens } from './support/listen.ts';
 import { inFlight } from './support/metrics.ts';
-import { configOf, keys, route, startSidecar, type TestSidecar } from './support/sidecar.ts';
+import { acme, configOf, keys, route, startSidecar, type TestSidecar } from './support/sidecar.ts';
 import { settle } from './support/turns.ts';
 import { startUpstream, type TestUpstream } from './support/upstream.ts';
 import { startWebSocketUpstream } from './support/web-socket-upstream.ts';
@@ -45,6 +45,20 @@ async function readiness(sidecar: TestSidecar): Promise<number> {
 }
 
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+
+test('health checks do not count accounts and keys, because an accounts file may have thousands', async () => {
+  let reads = 0;
+  const counted = Object.defineProperty({ ...acme }, 'keys', {
+    enumerable: true,
+    get: () => ((reads += 1), acme.keys),
+  });
+  const { adminUrl } = await startSidecar(configOf('http://127.0.0.1:1', { accounts: [counted] }));
+  reads = 0;
+  expect((await fetch(`${adminUrl}/readyz`)).status).toBe(200);
+  expect(reads).toBe(0);
+  await (await fetch(`${adminUrl}/metrics`)).text();
+  expect(reads).toBeGreaterThan(0);
+});
 
 describe('while the sidecar drains', () => {
   test('a request in flight gets its response, and its connection is closed', async () => {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { migrate } from '../../../src/accounts/postgres/migrate.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -70,6 +71,21 @@ describeWithPostgres('a sidecar that starts is not ready', () => {
       patience,
     );
     expect(await isReady(sidecar)).toBe(true);
+  });
+
+  test('and if another store replaces its database before that has responded, it is not tested any more', async () => {
+    const proxy = await postgres.proxy(await postgres.createDatabase());
+    proxy.mute();
+    const file = await startSidecar(configOf('http://127.0.0.1:1'));
+    const { app } = file;
+    const inDatabase = (url: string) => configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) });
+    app.apply(inDatabase(proxy.url));
+    await eventually('the first database is asked', () => proxy.connections > 0, patience);
+    app.apply(inDatabase(await postgres.createDatabase()));
+    proxy.cut();
+    await delay(500);
+    expect(file.log.filter(({ msg }) => String(msg).includes('cannot be read from their database'))).toEqual([]);
+    expect(await isReady(file)).toBe(true);
   });
 
   test.each([
