@@ -4,7 +4,6 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import { lifetime, newName, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
 import { environmentNames, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { dueKinds, type DueFilter, type DueView } from '../accounts/due.ts';
-import { requireAccount } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './failures.ts';
@@ -120,12 +119,13 @@ const dueLayout: Layout<DueView> = {
 /** Returns the id of a key that is given as its id or as the key itself. An operator who finds a leaked key may not know its id. */
 async function resolveKeyId({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
-  const { keys } = requireAccount(await operations.stored(id), id);
-  const hash = sha256Hex(named);
-  const found = keys.find((key) => key.id === named || key.hash === hash);
-  if (found !== undefined) return found.id;
-  const hint = hasChecksum(named) ? '' : ': it is mistyped, or was not created by "keys issue"';
-  throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);
+  try {
+    return (await operations.findKey(sha256Hex(named), id)).id;
+  } catch (error) {
+    if (!(error instanceof AccountsError) || error.code !== 'key_unknown') throw error;
+    const hint = hasChecksum(named) ? '' : ': it is mistyped, or was not created by "keys issue"';
+    throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);
+  }
 }
 
 function issuedText(issued: IssuedKeyView): string {
