@@ -27,7 +27,7 @@ export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
 /**
  * The sidecar as it is shipped: compiled, started as in its image, with an access log at `info` in a file. Only the limits that would end a
- * benchmark are lifted: those on wrong keys and on connections.
+ * benchmark are lifted: those on wrong keys, connections and requests in progress.
  *
  * @param checkout the project, or another checkout of it, which must contain `dist/`
  */
@@ -41,7 +41,7 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
     accounts: { file: 'accounts.yaml' },
     routes,
     ...setup.settings,
-    limits: { failedKeys: '999999999/1m', connections: 16_384, requestBody },
+    limits: { failedKeys: '999999999/1m', connections: 16_384, inFlight: 16_384, requestBody },
   };
   // JSON is also valid YAML.
   writeFileSync(join(directory, 'sidecar.yaml'), JSON.stringify(configuration));

@@ -58,6 +58,36 @@ export class Thread<Request, Reply> {
   }
 }
 
+/** A thread that is started on demand. It is ended after it has been idle for a while, to free the memory of its libraries and text. */
+export class IdleThread<Request, Reply> {
+  readonly #start: () => Thread<Request, Reply>;
+  #thread: Thread<Request, Reply> | undefined;
+  #idle: NodeJS.Timeout | undefined;
+
+  /** @param workerData called when the thread is started. The other parameters are those of `Thread` */
+  constructor(name: string, caller: string, workerData: () => unknown) {
+    this.#start = () => new Thread(name, caller, workerData());
+  }
+
+  /** Returns the thread, starting it if necessary. Call `rest` when the thread's work is done. @throws as `Thread` does */
+  wake(): Thread<Request, Reply> {
+    clearTimeout(this.#idle);
+    if (this.#thread?.hasEnded !== false) this.#thread = this.#start();
+    return this.#thread;
+  }
+
+  /** Ends the thread after this many milliseconds (0: at once), unless `wake` is called before then. */
+  rest(milliseconds: number): void {
+    if (milliseconds === 0) void this.end();
+    else this.#idle = setTimeout(() => void this.end(), milliseconds).unref();
+  }
+
+  async end(): Promise<void> {
+    clearTimeout(this.#idle);
+    await this.#thread?.end();
+  }
+}
+
 /** Called by a thread's script. Replies to each request. An error that `reply` throws ends the thread. */
 export function replyWith(reply: (request: never) => unknown): void {
   const port = parentPort;

@@ -6,7 +6,8 @@ import { limitParser } from '../parser-limits.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
-import { describeStatus, type RunningState } from './status.ts';
+import type { RunningState } from '../config/file-states.ts';
+import { describeStatus } from './status.ts';
 
 interface AdminDependencies {
   readonly registry: Registry;

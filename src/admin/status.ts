@@ -1,19 +1,5 @@
-import type { DirectoryState } from '../accounts/key-directory.ts';
-import type { FileState, FileStates } from '../config/file-states.ts';
+import type { FileState, RunningState } from '../config/file-states.ts';
 import { rfc3339 } from '../input/value-types.ts';
-import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
-
-/** The state of the running sidecar. */
-export interface RunningState {
-  readonly version: string;
-  readonly ready: boolean;
-  readonly fileStates: Pick<FileStates, 'of'>;
-  /** Members of the configuration that have changed and need a restart. */
-  readonly needsRestart: readonly string[];
-  /** Undefined if the accounts are in a file. */
-  readonly database: DirectoryState | undefined;
-  readonly limits: LimitUse;
-}
 
 /** The status of a file: whether its current content is in force and, if not, what is wrong with it. */
 interface FileStatus {

@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { DirectoryState } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
+import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { chooseAccounts } from './broken-accounts.ts';
 import type { Config } from './config.ts';
@@ -13,6 +15,18 @@ export interface FileState {
   readonly loadedAt: EpochMs;
   /** Why the current content is not in force, as `file:line:column  path  message`; empty if it is in force. */
   readonly problems: readonly string[];
+}
+
+/** The state of the running sidecar. */
+export interface RunningState {
+  readonly version: string;
+  readonly ready: boolean;
+  readonly fileStates: Pick<FileStates, 'of'>;
+  /** Members of the configuration that have changed and need a restart. */
+  readonly needsRestart: readonly string[];
+  /** Undefined if the accounts are in a file. */
+  readonly database: DirectoryState | undefined;
+  readonly limits: LimitUse;
 }
 
 interface FileStatesDependencies {

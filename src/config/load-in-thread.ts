@@ -3,8 +3,7 @@ import type { Account } from '../accounts/account.ts';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { unpackCodec } from '../envelope/formats.ts';
-import { IdleThread } from '../idle-thread.ts';
-import { Thread, ThreadEnded } from '../thread.ts';
+import { IdleThread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
 import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
 import { lockedKeys, type LoadedFiles, type LockedKeys } from './loaded.ts';
@@ -71,9 +70,7 @@ export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
 /** Loads one task at a time on another thread, which is started when a task needs it. */
 export class LoadThread {
   readonly #idleTime: number;
-  readonly #thread = new IdleThread(
-    () => new Thread<WorkerRequest, WorkerMessage>('load-worker', import.meta.url, undefined),
-  );
+  readonly #thread = new IdleThread<WorkerRequest, WorkerMessage>('load-worker', import.meta.url, () => undefined);
 
   /**
    * @param idleTime how long the thread waits for another task, in milliseconds. A thread that is already running loads the files in a

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import { formatEndpoints } from '../connection-limit.ts';
+import { canonicalAddress, networksOf } from '../networks.ts';
 
 /** How long a handshake may take after it has begun, in milliseconds, because others wait for it. */
 export const certificateHandshakeTime = 2_000;
@@ -26,6 +27,7 @@ interface Handshake {
   readonly socket: Socket;
   /** The addresses of both ends. */
   readonly ends: string;
+  /** The smallest and the largest of the client's networks. */
   readonly address: string;
   readonly site: string;
   readonly begin: () => void;
@@ -65,7 +67,8 @@ export class CertificateTurns {
   /** Calls `begin` when it is the client's turn. The turn ends with the handshake. */
   add(socket: Socket, begin: () => void): void {
     const ends = formatEndpoints(socket);
-    const handshake = { socket, ends, begin, ...networksOf(socket.remoteAddress ?? '') };
+    const [site = '', ...networks] = networksOf(canonicalAddress(socket.remoteAddress ?? '') ?? '');
+    const handshake = { socket, ends, begin, site, address: networks.at(-1) ?? '' };
     socket.once('close', () => {
       this.#turns.get(ends)?.(false);
       for (const lane of [this.#strangers, this.#lanes.get(handshake.address)]) lane?.waiting.delete(handshake);
@@ -147,19 +150,4 @@ export class CertificateTurns {
     for (const each of moved) from.waiting.delete(each);
     for (const each of moved) this.#wait(each);
   }
-}
-
-/**
- * A client's address and site: for IPv4, the address itself and its /24; for IPv6, the /64 and the /48, which providers assign to customers,
- * or a larger network if these contain `::`.
- */
-function networksOf(address: string): { readonly address: string; readonly site: string } {
-  // An IPv4 address may be mapped to IPv6.
-  if (address.includes('.')) {
-    const mapped = address.slice(address.lastIndexOf(':') + 1);
-    return { address: mapped, site: mapped.split('.').slice(0, 3).join('.') };
-  }
-  const [before = ''] = address.split('::');
-  const groups = before.split(':');
-  return { address: groups.slice(0, 4).join(':'), site: groups.slice(0, 3).join(':') };
 }

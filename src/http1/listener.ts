@@ -9,13 +9,26 @@ import { CertificateTurns, certificateHandshakeTime } from './certificate-turns.
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 import { dateLines } from './date-line.ts';
-import { whenHelloArrives } from './hello.ts';
+import { whenHandshakeBegins } from './hello.ts';
 import { nextTurn, type Queue } from './incoming.ts';
-import type { ListenerOptions } from './listener-options.ts';
 import { readAsStream, readInto, readLength, startReading, stopReading } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
-import type { MonotonicMs } from '../times.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
+
+export interface ListenerOptions {
+  readonly limits: ConnectionLimits;
+  /** The listener's certificate, and whether clients must present one; undefined if TLS is off. */
+  readonly tls: TlsOptions | undefined;
+  /** The clock for the `Date` field. */
+  readonly clock: () => EpochMs;
+  /** The queue in which TLS handshakes wait before they begin. By default, they wait until the next turn of the event loop. */
+  readonly handshakes?: Queue;
+  /** The queue for clients that have sent only part of their first TLS record. By default, they wait until the next turn. */
+  readonly hellos?: Queue;
+  /** Called for each TLS handshake that fails because of the client. */
+  readonly onHandshakeFailure?: OnHandshakeFailure;
+}
 
 /** Called for each TCP connection before any of its bytes are held; with TLS, before the handshake. @returns undefined to refuse it */
 export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
@@ -181,39 +194,19 @@ export class Listener implements ConnectionOwner {
     else this.#attach(socket, connection);
   }
 
-  /** Queues each handshake, because a handshake takes milliseconds and thousands of clients may send their first bytes at once. */
-  #beginHandshake(socket: Socket, connection: ServerConnection): void {
-    whenHelloArrives(socket, this.#hellos, (fault) => {
-      if (fault !== undefined) {
-        this.#handshakeFailed(fault, socket.remoteAddress);
-        socket.destroy();
-        return;
-      }
-      const begin = (): void => {
-        this.#begun.add(connection);
-        this.#tlsServer?.emit('connection', socket);
-      };
-      const turns = this.#certificateTurns;
-      if (turns === undefined) {
-        socket.once('close', this.#handshakes.add(begin));
-        return;
-      }
-      turns.add(socket, () => {
-        connection.deadline = Math.min(connection.deadline, performance.now() + certificateHandshakeTime);
-        socket.once('close', this.#handshakes.add(begin));
-      });
-    });
-    const onLeave = (): void => {
-      if (!this.#begun.has(connection) && socket.bytesRead > 0)
-        this.#handshakeFailed('client_left', socket.remoteAddress);
-    };
-    socket.once('end', onLeave).once('error', onLeave);
-  }
-
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
     const ends = formatEndpoints(socket);
     this.#handshaking.set(ends, connection);
-    this.#beginHandshake(socket, connection);
+    const [hellos, turns, failed] = [this.#hellos, this.#certificateTurns, this.#handshakeFailed];
+    const add = (start: () => void): (() => void) => {
+      const { deadline } = connection;
+      if (turns !== undefined) connection.deadline = Math.min(deadline, performance.now() + certificateHandshakeTime);
+      return this.#handshakes.add(start);
+    };
+    whenHandshakeBegins(socket, { hellos, turns, handshakes: { add }, failed }, () => {
+      this.#begun.add(connection);
+      this.#tlsServer?.emit('connection', socket);
+    });
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);

@@ -4,25 +4,16 @@ import type { DirectoryState } from '../accounts/key-directory.ts';
 import type { AccountStats } from '../accounts/account-stats.ts';
 import { listCertificates } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';
-import type { FileState, FileStates } from '../config/file-states.ts';
+import type { FileState, RunningState } from '../config/file-states.ts';
 import { sum } from '../telemetry/key-uses.ts';
-import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { views } from './views.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The current state of this sidecar. */
-export interface SidecarState {
-  readonly version: string;
-  readonly ready: boolean;
+export interface SidecarState extends RunningState {
   /** The current settings. Members that need a restart have their values from startup. */
   readonly settings: Settings;
-  readonly fileStates: Pick<FileStates, 'of'>;
-  /** Members of the configuration that have changed and need a restart. */
-  readonly needsRestart: readonly string[];
-  /** Undefined if the accounts are in a file. */
-  readonly database: DirectoryState | undefined;
-  readonly limits: LimitUse;
   /** Counts the accounts and keys in a file. Returns undefined until the accounts in a database have been counted. */
   readonly accountStats: () => AccountStats | undefined;
 }

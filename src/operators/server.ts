@@ -1,9 +1,11 @@
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import type { OperatorsToken } from '../config/config.ts';
 import { http } from '../http.ts';
 import { CertificateTurns, certificateHandshakeTime } from '../http1/certificate-turns.ts';
-import { checkHellos } from '../http1/check-hellos.ts';
+import { whenHandshakeBegins } from '../http1/hello.ts';
+import { nextTurn } from '../http1/incoming.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
 import { https, type OnHandshakeFailure } from '../tls.ts';
 import { ownerInTurns } from './tokens.ts';
@@ -49,10 +51,22 @@ export function createServer(
   const options = tls?.requestCert === true ? { ...limits, handshakeTimeout: certificateHandshakeTime } : limits;
   const server =
     tls === undefined ? http.createServer(options, begin) : https().createServer({ ...options, ...tls }, begin);
-  if (tls !== undefined) {
-    const turns = tls.requestCert === true ? new CertificateTurns(server) : undefined;
-    checkHellos(server, { patience: limits.handshakeTimeout, turns, failed });
-  }
+  if (tls !== undefined)
+    checkHellos(server, tls.requestCert === true ? new CertificateTurns(server) : undefined, failed);
   // Expectations other than 100-continue may be ignored (RFC 9110 §10.1.1).
   return server.on('checkExpectation', begin);
+}
+
+/** Lets a TLS server of Node's check each client's first message before its handshake begins. */
+function checkHellos(server: Server, turns: CertificateTurns | undefined, failed: OnHandshakeFailure): void {
+  const listeners = server.listeners('connection');
+  server.removeAllListeners('connection').on('connection', (socket: Socket) => {
+    const options = { hellos: nextTurn, turns, handshakes: nextTurn, failed };
+    const refuse = whenHandshakeBegins(socket, options, () => {
+      clearTimeout(overdue);
+      for (const listener of listeners) listener.call(server, socket);
+    });
+    const overdue = setTimeout(() => refuse('timeout'), limits.handshakeTimeout).unref();
+    socket.once('close', () => clearTimeout(overdue));
+  });
 }

@@ -8,7 +8,7 @@ import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { Admission } from './admit/admit.ts';
-import { peerAddress } from './admit/client-address.ts';
+import { peerAddress } from '../networks.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { Budgets } from './capacity/budgets.ts';
 import { ClientConnection, type ConnectionContext, type RequestServer } from './capacity/client-connection.ts';

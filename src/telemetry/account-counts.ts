@@ -25,10 +25,11 @@ const minutes = 10;
 /** Maximum number of accounts counted. */
 const maxAccounts = 10_000;
 
+const kinds = ['requests', 'refusals', 'opened', 'unopened', 'unread', 'unexpected'] as const;
+type Kind = (typeof kinds)[number];
+
 /** The counters of an account, with one count for each minute. */
-type Counters = Readonly<Record<Exclude<keyof AccountCount, 'account' | 'codes'>, number[]>> & {
-  readonly codes: Map<RefusalCode, number[]>;
-};
+type Counters = Readonly<Record<Kind, number[]>> & { readonly codes: Map<RefusalCode, number[]> };
 
 /** Counts requests by account over the last ten minutes. */
 export class AccountCounts {
@@ -46,15 +47,7 @@ export class AccountCounts {
     let counts = this.#byAccount.get(account);
     if (counts === undefined) {
       if (this.#byAccount.size === maxAccounts) return;
-      counts = {
-        requests: zeros(),
-        refusals: zeros(),
-        opened: zeros(),
-        unopened: zeros(),
-        unread: zeros(),
-        unexpected: zeros(),
-        codes: new Map(),
-      };
+      counts = { ...forEachKind(zeros), codes: new Map() };
       this.#byAccount.set(account, counts);
     }
     increment(counts.requests, slot);
@@ -65,16 +58,13 @@ export class AccountCounts {
   /** The counts of all accounts, in no particular order. */
   all(now: EpochMs): readonly AccountCount[] {
     this.#ring.at(now);
-    return [...this.#byAccount].map(([account, counts]) => ({
-      account,
-      requests: sum(counts.requests),
-      refusals: sum(counts.refusals),
-      opened: sum(counts.opened),
-      unopened: sum(counts.unopened),
-      unread: sum(counts.unread),
-      unexpected: sum(counts.unexpected),
-      codes: new Map([...counts.codes].map(([code, numbers]) => [code, sum(numbers)])),
-    }));
+    return [...this.#byAccount].map(([account, counts]) => {
+      const codes = new Map([...counts.codes].map(([code, numbers]) => [code, sum(numbers)]));
+      return Object.assign(
+        forEachKind((kind) => sum(counts[kind])),
+        { account, codes },
+      );
+    });
   }
 
   /** The number of unexpected envelopes of one account. */
@@ -85,11 +75,10 @@ export class AccountCounts {
 
   #empty(slot: number): void {
     for (const [account, counts] of this.#byAccount) {
-      const { codes, ...others } = counts;
-      for (const numbers of Object.values(others)) numbers[slot] = 0;
-      for (const [code, numbers] of codes) {
+      for (const kind of kinds) counts[kind][slot] = 0;
+      for (const [code, numbers] of counts.codes) {
         numbers[slot] = 0;
-        if (sum(numbers) === 0) codes.delete(code);
+        if (sum(numbers) === 0) counts.codes.delete(code);
       }
       if (sum(counts.requests) === 0) this.#byAccount.delete(account);
     }
@@ -101,6 +90,10 @@ function countRefusal({ refusals, codes }: Counters, code: RefusalCode, slot: nu
   const numbers = codes.get(code) ?? zeros();
   increment(numbers, slot);
   codes.set(code, numbers);
+}
+
+function forEachKind<T>(value: (kind: Kind) => T): Record<Kind, T> {
+  return Object.fromEntries(kinds.map((kind) => [kind, value(kind)])) as Record<Kind, T>;
 }
 
 function zeros(): number[] {

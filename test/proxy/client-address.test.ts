@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
-import { clientNetworks, loggedAddress, peerAddress } from '../../src/proxy/admit/client-address.ts';
+import { peerAddress } from '../../src/networks.ts';
+import { clientNetworks, loggedAddress } from '../../src/proxy/admit/client-address.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { configOf } from '../support/sidecar.ts';
 

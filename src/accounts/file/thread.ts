@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { IdleThread } from '../../idle-thread.ts';
-import { Thread } from '../../thread.ts';
+import { IdleThread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { MasterKey } from '../master-key.ts';
 import { createOperationsClient, findRequest, isRequest, type OperationCall } from '../operations-rpc.ts';
@@ -125,7 +124,7 @@ class OperationsThread {
   running: { readonly result: Promise<unknown>; readonly ofAccount: boolean } | undefined;
   /** Operations that have not finished. */
   readonly #pending = new Set<Promise<unknown>>();
-  readonly #thread = new IdleThread(() => this.#start());
+  readonly #thread = new IdleThread<OperationRequest, OperationReply>('worker', import.meta.url, () => this.#data());
 
   /**
    * @param leavesRoomFor another thread. After each operation, this thread waits for the other thread's current operation, because a change
@@ -220,9 +219,9 @@ class OperationsThread {
     }
   }
 
-  #start(): Thread<OperationRequest, OperationReply> {
+  #data(): OperationsWorkerData {
     const { file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
-    const data: OperationsWorkerData = {
+    return {
       file,
       env: { ...env },
       masterKeys,
@@ -232,6 +231,5 @@ class OperationsThread {
       isUrgent: this.#isUrgent,
       withdrawn: this.#withdrawn,
     };
-    return new Thread('worker', import.meta.url, data);
   }
 }

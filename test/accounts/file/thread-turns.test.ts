@@ -11,8 +11,12 @@ const { running } = vi.hoisted(() => ({
 
 // The tests check the order of operations, which real threads show only by chance.
 vi.mock('../../../src/thread.ts', () => ({
-  Thread: class {
-    readonly hasEnded = false;
+  IdleThread: class {
+    wake() {
+      return this;
+    }
+
+    rest(): void {}
 
     ask(call: OperationCall): Promise<unknown> {
       return new Promise((resolve) => {
