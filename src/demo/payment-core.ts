@@ -6,13 +6,11 @@ import { failure, Ledger, type Response } from './ledger.ts';
 /** Maximum length of a body in bytes; a longer one gets a 413. */
 const bodyLimit = 1_048_576;
 
-const amount = z.int().positive();
-const currency = z.string().regex(/^[A-Z]{3}$/, 'must be three capital letters');
-const reference = z.string().min(1).max(100).optional();
-
-const payment = z.object({ amount, currency, reference });
-const refund = z.object({ transaction: z.string().max(100), amount: amount.optional() });
-const webhook = z.object({ url: z.url({ protocol: /^https?$/ }), events: z.array(z.string()).min(1).default(['*']) });
+const payment = z.object({
+  amount: z.int().positive(),
+  currency: z.string().regex(/^[A-Z]{3}$/, 'must be three capital letters'),
+  reference: z.string().min(1).max(100).optional(),
+});
 
 /** The input of an operation: the account that the sidecar found, the last part of the path, and the body's JSON. */
 interface Call {
@@ -31,14 +29,11 @@ export function createPaymentCore(log: (line: string) => void): Server {
   const ledger = new Ledger();
   const initialize = '/api/v1/transactions/initialize';
   const operations = new Map<string, (call: Call) => Response>([
-    [`POST ${initialize}`, (call) => withBody(payment, call, (body) => ledger.initialize(call.account, body))],
-    ['GET /api/v1/transactions', ({ account }) => ledger.listTransactions(account)],
-    ['GET /api/v1/transactions/:id', ({ account, id }) => ledger.showTransaction(account, id)],
-    ['POST /api/s2s/charge', (call) => withBody(payment, call, (body) => ledger.charge(call.account, body))],
-    ['POST /api/s2s/refund', (call) => withBody(refund, call, (body) => ledger.refund(call.account, body))],
-    ['GET /api/s2s/transactions', ({ account }) => ledger.listTransactions(account)],
-    ['GET /api/s2s/webhooks', ({ account }) => ledger.listWebhooks(account)],
-    ['POST /api/s2s/webhooks', (call) => withBody(webhook, call, (body) => ledger.addWebhook(call.account, body))],
+    [`POST ${initialize}`, (call) => withPayment(call, (body) => ledger.add(call.account, body, 'pending'))],
+    ['GET /api/v1/transactions', ({ account }) => ledger.list(account)],
+    ['GET /api/v1/transactions/:id', ({ account, id }) => ledger.show(account, id)],
+    ['POST /api/s2s/charge', (call) => withPayment(call, (body) => ledger.add(call.account, body, 'succeeded'))],
+    ['GET /api/s2s/transactions', ({ account }) => ledger.list(account)],
   ]);
 
   const responseTo = (request: IncomingMessage, path: string, text: string | undefined): Response => {
@@ -70,9 +65,9 @@ export function createPaymentCore(log: (line: string) => void): Server {
   });
 }
 
-function withBody<T>(schema: z.ZodType<T>, { body }: Call, operation: (body: T) => Response): Response {
+function withPayment({ body }: Call, operation: (body: z.output<typeof payment>) => Response): Response {
   if (body === undefined) return failure(400, 'invalid_json', 'The body must be a JSON document.');
-  const parsed = schema.safeParse(body);
+  const parsed = payment.safeParse(body);
   if (parsed.success) return operation(parsed.data);
   const [issue] = parsed.error.issues;
   return failure(400, 'invalid_request', `${issue?.path.join('.') || 'body'}: ${issue?.message ?? 'is invalid'}`);
