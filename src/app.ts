@@ -204,7 +204,7 @@ export class App {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes each part after the parts that use it. @param onServed called when no request is left for a revocation to end */
+  /** Drains, then closes each part after the parts that use it. @param onServed called when no request is left that a revocation could end */
   async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();

@@ -24,8 +24,8 @@ export interface Ties {
 }
 
 /**
- * Matches a chained line. The last base64 digit of a signature, which has 64 bytes, encodes only two bits. Only four digits are therefore
- * allowed there. Otherwise, the same signature could be written in several ways.
+ * Matches a chained line. The last base64 digit of a 64-byte signature encodes only two bits, so only four digits are allowed there.
+ * Otherwise, the same signature could be written in several ways.
  */
 const ties =
   /^\{"position":([1-9][0-9]{0,14})(?=,).*,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{85}[AQgw]==)")?\}$/s;

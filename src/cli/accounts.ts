@@ -36,8 +36,8 @@ export function addAccountCommands(add: AddStoreCommand): void {
   onAccount('rename', 'change the display name of an account')
     .requiredOption(...nameOption)
     .run(rename);
-  onAccount('activate', 'accept requests of an account again').run(setActive(true));
-  onAccount('deactivate', 'refuse all requests of an account').run(setActive(false));
+  onAccount('activate', 'accept requests from an account again').run(setActive(true));
+  onAccount('deactivate', 'refuse all requests from an account').run(setActive(false));
   onAccount('remove', 'remove an inactive account without valid keys; its audit events are kept').run(remove);
   addTransferCommands(add);
   add('migrate', 'create or update the tables in PostgreSQL').run(migrateTables);

@@ -77,7 +77,7 @@ export function isOfSession(headers: Headers): boolean {
   return headers.get('Session-Key') === sessionStorage.getItem(storedKey);
 }
 
-/** Cancels the requests of the current session. */
+/** Cancels the requests in the current session. */
 let requests = new AbortController();
 
 /**

@@ -196,7 +196,7 @@ export const texts = {
     renamed: 'The account was renamed.',
     deactivate: 'Deactivate',
     deactivateTitle: (id: string) => `Deactivate ${id}?`,
-    deactivateText: 'All requests of this account will be refused. Its keys and credentials are kept.',
+    deactivateText: 'All requests from this account will be refused. Its keys and credentials are kept.',
     deactivated: 'The account was deactivated.',
     activate: 'Activate',
     activated: 'The account was activated.',

@@ -113,17 +113,17 @@ export function rfc3339(time: EpochMs): string {
   return time % 1_000 === 0 ? `${written.slice(0, -5)}Z` : written;
 }
 
-/** Formats milliseconds as in a file, such as `90s`. */
+/** Formats milliseconds as it is written in a file, such as `90s`. */
 export function formatDuration(milliseconds: number): string {
   return inLargest(milliseconds, durationUnits);
 }
 
-/** Formats bytes as in a file, such as `64KiB`. */
+/** Formats bytes as it is written in a file, such as `64KiB`. */
 function formatSize(bytes: number): string {
   return inLargest(bytes, sizeUnits);
 }
 
-/** Formats a fraction as in a file, such as `50%`. */
+/** Formats a fraction as it is written in a file, such as `50%`. */
 function formatShare(fraction: number): string {
   return `${Math.round(fraction * 100)}%`;
 }

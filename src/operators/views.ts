@@ -47,8 +47,8 @@ const change = {
 /** The use of keys, as this sidecar saw it. */
 const use = z
   .object({
-    hours: z.array(z.int()).describe('Requests of the last 24 hours, by hour, oldest first. The last is incomplete.'),
-    last_hour: z.int().describe('Requests of the last 60 minutes, to within five minutes.'),
+    hours: z.array(z.int()).describe('Requests in the last 24 hours, by hour, oldest first. The last is incomplete.'),
+    last_hour: z.int().describe('Requests in the last 60 minutes, accurate to within five minutes.'),
     last_at: time.nullable().describe('When the last request arrived.'),
     attempts: z.int().describe('Requests that were refused because a key was revoked or had expired.'),
     last_attempt_at: time.nullable(),
@@ -56,7 +56,7 @@ const use = z
       .array(z.int())
       .nullable()
       .describe(
-        'Requests of the last 30 days through all sidecars, per 24 hours, oldest first, as stored once a minute. Null if the accounts are in a ' +
+        'Requests in the last 30 days through all sidecars, per 24 hours, oldest first, as stored once a minute. Null if the accounts are in a ' +
           'file, or if they cannot be read.',
       ),
   })
@@ -181,7 +181,7 @@ export const views = {
       unexpected_envelopes: z
         .int()
         .describe(
-          'Requests of the last ten minutes, as this sidecar saw them, whose body begins like an envelope although the ' +
+          'Requests in the last ten minutes, as this sidecar saw them, whose body begins like an envelope although the ' +
             'account does not encrypt.',
         ),
     })

@@ -165,7 +165,7 @@ export class ExchangeRunner {
     this.#observe(responder);
   };
 
-  /** Queues a request without a valid key. To make room, refuses the oldest requests of the network that has the most requests waiting. */
+  /** Queues a request without a valid key. To make room, refuses the oldest requests from the network that has the most requests waiting. */
   #waitWithoutKey(responder: Responder, start: () => void): void {
     const { client, exchange, http, reservation, snapshot } = responder;
     const refuse = (): void => responder.refuse(new Refusal('overloaded'));

@@ -58,7 +58,7 @@ export class KeyUses {
     counts.lastAt = now;
   }
 
-  /** The requests with all of these keys together. */
+  /** The use of these keys, added up. */
   of(keys: readonly string[], now: EpochMs): KeyUse {
     const current = this.#hours.at(now);
     this.#fives.at(now);

@@ -186,13 +186,13 @@ export interface OperatorsMetrics {
 export function operatorsMetrics(registry: Registry): OperatorsMetrics {
   const requests = new Counter({
     name: 'envelope_sidecar_operators_requests_total',
-    help: "Requests of the operators' API, by operation and status.",
+    help: "Requests to the operators' API, by operation and status.",
     labelNames: ['operation', 'status'],
     registers: [registry],
   });
   const refusals = new Counter({
     name: 'envelope_sidecar_operator_refusals_total',
-    help: "Requests of the operators' API that were refused because of their token or their host, by reason.",
+    help: "Requests to the operators' API that were refused because of their token or their host, by reason.",
     labelNames: ['reason'],
     registers: [registry],
   });

@@ -24,7 +24,7 @@ export interface Outcomes {
   readonly left: number;
 }
 
-/** The requests of a period. */
+/** The requests in a period. */
 export interface Slot extends Outcomes {
   /** The start of the period. */
   readonly time: EpochMs;
@@ -33,7 +33,7 @@ export interface Slot extends Outcomes {
   readonly p99: number | undefined;
 }
 
-/** The requests of a span. */
+/** The requests in a span. */
 export interface History {
   /** Oldest first. The last slot is incomplete. */
   readonly slots: readonly Slot[];
@@ -80,7 +80,7 @@ class Counts {
 
 type Outcome = Pick<AccessLine, 'code' | 'status' | 'environment' | 'duration_ms'>;
 
-/** Counts the requests of this process by their outcome, over an hour and over a day. */
+/** Counts the requests to this process by their outcome, over an hour and over a day. */
 export class TrafficHistory {
   readonly #series = { '1h': new Series(spans['1h']), '24h': new Series(spans['24h']) } as const;
 

@@ -37,7 +37,7 @@ export class Connection implements UpstreamCall, BodyWriter {
   readonly socket: Socket;
   /** When the connection last became idle, by `performance.now()`. */
   idleSince = Infinity;
-  /** When the connection is closed if it is still idle, by the same clock. */
+  /** When the connection will be closed if it is still idle, by the same clock. */
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));

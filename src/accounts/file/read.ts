@@ -155,7 +155,7 @@ class AccountsReader {
       const isWarning = failures === 'warning, even of all' || (failures === 'warning' && !isAll);
       for (const { path } of failed) {
         const message = 'does not open: sealed with another master key, or for another account, environment or member';
-        if (isWarning) this.#file.warn(path, `${message}; requests of this account are refused`);
+        if (isWarning) this.#file.warn(path, `${message}; requests from this account are refused`);
         else this.#file.report(path, message);
       }
     }

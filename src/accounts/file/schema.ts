@@ -60,7 +60,7 @@ export function accountsSchema({ value }: Values) {
   const account = z.strictObject({
     id: value(identifier).describe('Identifies the account in logs and to the upstream. Unique in the file.'),
     name: value(accountName).describe('The display name of the merchant.'),
-    active: z.boolean().default(true).describe('If false, requests of the account are refused.'),
+    active: z.boolean().default(true).describe('If false, requests from the account are refused.'),
     keys: z
       .array(key)
       .prefault([])

@@ -14,7 +14,7 @@ const clockDifference = 300_000;
 /** Maximum number of keys that are remembered as reported. */
 const maxReported = 10_000;
 
-/** Maximum number of revoked keys that are read and reported together. It is limited because the log loses lines if there are too many. */
+/** Maximum number of revoked keys that are read and reported together. If too many were reported at once, the log would lose lines. */
 const page = 1_000;
 
 /** Maximum number of accounts that one query names. If there are more, all accounts are queried. */

@@ -91,12 +91,15 @@ function spellings(of: 'key' | 'IV', text: string, length: number): readonly Mis
     [`${short}: the first one was missing`, Buffer.from(text.slice(1))],
     [`the ${of} was in lower case`, Buffer.from(text.toLowerCase())],
     [`the ${of} was in upper case`, Buffer.from(text.toUpperCase())],
-    [`the ${of} was encoded in base64 once more: pass its characters as bytes`, Buffer.from(used.toString('base64'))],
     [
-      `the ${of} was encoded in base64 once more: pass its characters as bytes`,
+      `the ${of} was additionally encoded in base64: pass its characters as bytes`,
+      Buffer.from(used.toString('base64')),
+    ],
+    [
+      `the ${of} was additionally encoded in base64: pass its characters as bytes`,
       Buffer.from(Buffer.from(text).toString('base64')),
     ],
-    [`the ${of} was encoded in hex once more: pass its characters as bytes`, Buffer.from(used.toString('hex'))],
+    [`the ${of} was additionally encoded in hex: pass its characters as bytes`, Buffer.from(used.toString('hex'))],
     [`the ${of} was percent-encoded`, Buffer.from(encodeURIComponent(text))],
     [`the ${of} had spaces in place of "+": it was decoded as a form`, Buffer.from(text.replaceAll('+', ' '))],
   ];

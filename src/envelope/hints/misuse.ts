@@ -45,7 +45,7 @@ const layouts: readonly { name: string; before: number; behind: number; ivAt: nu
     behind: 0,
     ivAt: 0,
   },
-  { name: 'an IV follows the ciphertext: use the one you were given', before: 0, behind: 1, ivAt: -1 },
+  { name: 'an IV follows the ciphertext: send only the ciphertext', before: 0, behind: 1, ivAt: -1 },
   {
     name: 'an IV and a MAC precede the ciphertext: send only the ciphertext',
     before: 3,

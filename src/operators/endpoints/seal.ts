@@ -31,7 +31,8 @@ export const sealEndpoint = endpoint({
   method: 'POST',
   path: '/accounts/{account}/encryption/{environment}/seal',
   operation: 'seal_body',
-  summary: 'Seal a body, such as a webhook, for an account, as a response to the account would be sealed now',
+  summary:
+    'Seal a body, such as a webhook, for an account, the way the sidecar would now seal a response to that account',
   role: 'core',
   input: z.strictObject({ account, environment }),
   rawBody: true,

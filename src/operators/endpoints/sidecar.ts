@@ -45,7 +45,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     path: '/traffic',
     operation: 'show_traffic',
     summary:
-      'Show the requests of this sidecar by their outcome, by minute over the last hour or by quarter of an hour over the last day',
+      'Show the requests to this sidecar by their outcome, by minute over the last hour or by quarter of an hour over the last day',
     role: 'viewer',
     input: z.strictObject({
       span: textValue(oneOf(Object.keys(spans) as Span[])).prefault('1h'),

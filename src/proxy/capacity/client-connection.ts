@@ -17,7 +17,7 @@ import { indexes, type LimitIndex, type LimitName, type Part } from './parts.ts'
 import { Reservation, type Exceeded } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
-/** Serves the requests of all connections. */
+/** Serves the requests on all connections. */
 export interface RequestServer {
   serve(exchange: ServerExchange, client: ClientConnection): void;
   onError(error: unknown): void;
