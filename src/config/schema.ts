@@ -55,9 +55,7 @@ export function sidecarSchema(values: Values) {
           .describe('Timeout of each call.'),
         wait: value(within(duration, 0, 240_000, 'up to 4m'))
           .prefault('45s')
-          .describe(
-            'How long the sidecar waits for the plug-in at startup. Keep it shorter than the startup probe allows.',
-          ),
+          .describe('Time to wait for the plug-in at startup. Keep it shorter than the startup probe allows.'),
       })
       .optional()
       .describe(
