@@ -68,7 +68,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
  */
 class PassingBody implements StreamedBody, BodySink {
   readonly #responder: Responder;
-  readonly #collected: Buffer | undefined;
+  #collected: Buffer | undefined;
   #onFirst: ((piece: Buffer) => void) | undefined;
   #writer: BodyWriter | undefined;
 
@@ -84,7 +84,10 @@ class PassingBody implements StreamedBody, BodySink {
 
   start(writer: BodyWriter): void {
     this.#writer = writer;
-    const hasRoom = this.#collected === undefined || writer.write(this.#collected);
+    const collected = this.#collected;
+    // The bytes are charged only until they have been sent, but the upload may go on for much longer.
+    this.#collected = undefined;
+    const hasRoom = collected === undefined || writer.write(collected);
     this.#responder.http.readBody(this);
     if (hasRoom) this.resume();
     else this.#waitForUpstream();

@@ -32,7 +32,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   readonly timing: Timing;
   /** What is known about the request. Only the steps in ../exchange.ts replace this value, with one that has more facts. */
   exchange: Exchange;
-  /** The request to the upstream, if there is one. */
+  /** The request to the upstream, until the whole response has been written. */
   call: UpstreamCall | undefined;
   /** The directory in which the request's key is being looked up. */
   asked: KeyDirectory | undefined;
@@ -50,10 +50,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   bytesOut = 0;
   /** Whether the connection has become a WebSocket. */
   upgraded = false;
-  /**
-   * Whether the request is more than a wait for the outcome of a payment: a WebSocket, or a response that arrives, although its head has
-   * not been sent yet. If the key is revoked, the request is ended.
-   */
+  /** Whether the request is a WebSocket, or a response that arrives although its head has not been sent yet. A revocation then ends it. */
   lasts = false;
   /** How the exchange ended; undefined while it is in progress. */
   outcome: ExchangeOutcome | undefined;
@@ -213,8 +210,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    // Abort the call here, because `onClose` does not abort it after a complete response. Nothing more that the core sends may reach the
-    // client, least of all a WebSocket's 101.
+    // `onClose` does not abort the call after a complete response, but nothing more that the core sends, such as a 101, may reach the client.
     this.call?.abort();
     this.reservation.abandon();
     const row = findRefusal(refusal.code);
@@ -282,6 +278,9 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   #leaveSlot(): void {
     const { client, http, reservation } = this;
+    // The client may read the response much later. Until then, the bodies that these refer to are no longer charged.
+    this.#keptBody = undefined;
+    this.call = undefined;
     if (http.closed) return;
     reservation.release();
     const left = reservation.leaveSlotFor(() => http.connection.socket.writableLength);
