@@ -115,7 +115,7 @@ export class NestedFairQueue {
 
   /** Removes and returns the next piece of work, for the caller to start. */
   shift(): (() => void) | undefined {
-    const work = this.#remove(([first]) => first);
+    const work = this.#remove((groups) => groups.next().value);
     return work?.start;
   }
 
@@ -125,7 +125,7 @@ export class NestedFairQueue {
   }
 
   /** Removes the oldest work in the group that `choose` chooses. The group then goes to the end. */
-  #remove(choose: (groups: readonly Group[]) => Group | undefined): WaitingWork | undefined {
+  #remove(choose: (groups: MapIterator<Group>) => Group | undefined): WaitingWork | undefined {
     if (this.length === 0) return undefined;
     this.length -= 1;
     const [first] = this.#work;
@@ -133,7 +133,7 @@ export class NestedFairQueue {
       this.#work.delete(first);
       return first;
     }
-    const [name, group] = choose([...this.#within]) ?? [];
+    const [name, group] = choose(this.#within.entries()) ?? [];
     if (name === undefined || group === undefined) return undefined;
     const work = group.#remove(choose);
     this.#within.delete(name);
@@ -142,7 +142,7 @@ export class NestedFairQueue {
   }
 }
 
-type Group = readonly [name: string, group: NestedFairQueue];
+type Group = [name: string, group: NestedFairQueue];
 
 /** Runs one piece of work at a time. Owners of waiting work take turns. */
 export class OneAtATime {

@@ -112,6 +112,7 @@ export class ExchangeRunner {
         responder.exchange = exchange;
         if (!this.#charge(responder, exchange)) {
           http.keepAlive = false;
+          client.count('limit');
           responder.refuse(new Refusal('overloaded'));
           return;
         }

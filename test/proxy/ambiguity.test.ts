@@ -86,6 +86,12 @@ async function refusalOfBytes(bytes: string, serves: 'test' | 'live' | 'both' = 
   return JSON.parse(response.body) as object;
 }
 
+test('the name of the first header is not taken for a missing Host', async () => {
+  const refusal = await refusalOfBytes('GET / HTTP/1.1\r\nsandbox.pay.example: x\r\n\r\n', 'both');
+  expect(refusal).toMatchObject({ code: 'ambiguous_request' });
+  expect(refusal).not.toHaveProperty('hint');
+});
+
 test.each([
   ['GET / HTTP/2.0', [host], 'the request line has the version HTTP/2.0: send HTTP/1.1'],
   ['PRI * HTTP/2.0', [], 'the request line has the version HTTP/2.0: send HTTP/1.1'],

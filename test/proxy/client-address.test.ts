@@ -91,6 +91,14 @@ describe('behind trusted proxies', () => {
     expect(client('10.9.9.9', trusted, forwarded)).toBe('10.9.9.9');
   });
 
+  test.each([
+    [31, '203.0.113.7'],
+    [32, '10.9.9.9'],
+  ])('only the last 32 hops are read: behind %d trusted proxies, the client is %s', (proxies, subject) => {
+    const hops = ['203.0.113.7', ...Array.from({ length: proxies }, () => '10.1.2.3')];
+    expect(client('10.9.9.9', trusted, hops.join(', '))).toBe(subject);
+  });
+
   test.each(['unknown', '_hidden', '', '203.0.113', '203.0.113.7:51234:5', 'x'.repeat(10_000)])(
     'the peer is the client if the last hop is %.20j, which is not an address',
     (hop) => {

@@ -82,6 +82,16 @@ describe('a connection that the sidecar closes is counted and logged with its re
     await expectClosed(sidecar, 'limit');
   });
 
+  test('because the account of its key has no room for it', async () => {
+    const sidecar = await start({ limits: { connections: 20, account: 0.05 } });
+    const first = await openConnection(sidecar.port);
+    await first.send(valid).untilText('{"ok":true}');
+    const second = await openConnection(sidecar.port);
+    await second.send(valid).untilEnded();
+    expect(second.received).toContain('overloaded');
+    await expectClosed(sidecar, 'limit');
+  });
+
   test('with a request in progress, to make room', async () => {
     const sidecar = await start({ limits: { connections: 1 } });
     const client = await openConnection(sidecar.port);

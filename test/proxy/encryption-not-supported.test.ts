@@ -52,6 +52,11 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
   });
 
   test.each<[string, string, Sent]>([
+    [
+      'with a Content-Encoding that Connection nominates, and that is not forwarded',
+      refunds,
+      { headers: { 'content-encoding': 'gzip', connection: 'content-encoding' } },
+    ],
     ['on a route for public keys', 'POST /api/v1/transactions/initialize', { key: keys.acmePublic }],
     ['with GET', 'GET /api/v1/refunds', {}],
     ['with DELETE', 'DELETE /api/v1/refunds', {}],

@@ -1,8 +1,12 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
+import { memoryDirectory } from '../../src/accounts/file/directory.ts';
+import type { LookupResult } from '../../src/accounts/key-directory.ts';
 import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import { scrape } from '../support/metrics.ts';
-import { keys, type TestSidecar } from '../support/sidecar.ts';
+import { startOverDirectory } from '../support/over-directory.ts';
+import { acme, keys, type TestSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
 
 /** The head of a POST, by default of an account that encrypts. */
@@ -68,4 +72,21 @@ test('each byte of white space before a body is examined once, however the body 
   expect(perPiece).toBeLessThan(process.cpuUsage(once).user / 1_000 / 2);
   client.send(' ');
   await client.untilText('}');
+});
+
+test('timeouts.request does not count the wait for another look-up of the key after the body is complete', async () => {
+  const accounts = memoryDirectory([acme]);
+  let lookUps = 0;
+  const find = (hash: string): LookupResult | Promise<LookupResult> => {
+    lookUps += 1;
+    const found = accounts.find(hash);
+    return lookUps === 1 ? found : delay(1_500).then(() => found);
+  };
+  const gateway = await startOverDirectory({ ...accounts, find }, {}, { request: 500 });
+  const client = (await openConnection(gateway.port)).send(head('/api/v1/orders', ['Content-Length: 2']));
+  await settle();
+  const response = parseOnly(await client.send('ok').untilText('request_id'));
+  expect(lookUps).toBe(2);
+  // Nothing listens at the address of the upstream.
+  expect(response.status).toBe(502);
 });

@@ -8,7 +8,8 @@ import { ambiguousOctet, isUtf8 } from './target.ts';
 /** Refuses a head that can be read in two ways. The refusal has a hint if the first `Host` belongs to the test environment. */
 export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
   const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
-  return ambiguousBecause(() => hintForHead(http), snapshot.findEnvironment(http.fields[at + 1] ?? ''));
+  const host = at === -1 ? undefined : http.fields[at + 1];
+  return ambiguousBecause(() => hintForHead(http), snapshot.findEnvironment(host ?? ''));
 }
 
 /** Like `ambiguousHead`, for a head that the parser refused. @param text the part of the head that was read */

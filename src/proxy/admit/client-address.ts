@@ -49,11 +49,15 @@ function withDetail(address: string, detail: ClientDetail): string | undefined {
   return (detail === 'full' ? address : networkOf(address)) || undefined;
 }
 
+/** How many hops are read at most. Each takes time, and if anyone can connect from a trusted network, anyone can send thousands of them. */
+const maxHops = 32;
+
 /** The canonical address of a client; empty if the client has already left. */
 function findClient(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   if (!snapshot.trusts(peer)) return canonicalAddress(peer) ?? '';
   // Read the hops from the right, and only as far as trusted proxies vouch for them. A client may claim thousands of hops further left.
-  for (let rest = forwardedFor; rest !== undefined;) {
+  let hops = 0;
+  for (let rest = forwardedFor; rest !== undefined && hops < maxHops; hops += 1) {
     const comma = rest.lastIndexOf(',');
     const hop = withoutPort(rest.slice(comma + 1));
     if (!snapshot.trusts(hop)) return canonicalAddress(hop) ?? canonicalAddress(peer) ?? '';

@@ -174,6 +174,8 @@ function dropNominated(head: RequestHead): void {
     head.origin = undefined;
     head.requestedMethod = undefined;
   }
+  // Nor is it forwarded how the body is coded.
+  if (nominated.includes('content-encoding')) head.contentEncoding = undefined;
   const names = nominatedBy(connection);
   head.fields = without(names, head.fields);
   head.plainFields = without(names, head.plainFields);

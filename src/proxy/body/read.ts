@@ -73,6 +73,8 @@ class Collector implements BodySink {
   }
 
   onEnd(): void {
+    // The body has arrived in time, but its request may have to wait for its turn and for another look-up.
+    this.#responder.http.deadline = Infinity;
     this.#finish({ bytes: this.#whole, whole: true });
   }
 

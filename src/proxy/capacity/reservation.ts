@@ -54,10 +54,6 @@ export class Reservation implements Waiter {
     this.#evictor = evictor;
   }
 
-  get heldBytes(): number {
-    return this.#bytes;
-  }
-
   get holdsSlot(): boolean {
     return this.#slot !== undefined;
   }
