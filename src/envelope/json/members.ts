@@ -1,7 +1,7 @@
 import { continueWith } from '../../promises.ts';
 import { backslash, isWhiteSpace, quote } from './json.ts';
 import { inSlices } from '../../slices.ts';
-import { unescapedName } from './unescape.ts';
+import { unescaped, unescapedName } from './unescape.ts';
 
 /** Called for each member of the outermost object. `name` is undefined if it is longer than any name of interest. */
 type Visit = (name: string | undefined, valueAt: number) => void;
@@ -51,14 +51,31 @@ export function memberAt(json: Buffer, name: string): number | undefined {
   return finder.valueIn(json);
 }
 
-/** The value of the last member `name` if the value is a string, otherwise undefined. Builds only that string. Works in slices. */
-export function stringMember(json: Buffer, name: string): string | undefined | Promise<string | undefined> {
+/**
+ * The value of the last member `name`, without its escapes (see `unescaped`), if the value is a string; otherwise undefined. Works in slices.
+ */
+export function stringMember(json: Buffer, name: string): Buffer | undefined | Promise<Buffer | undefined> {
   const finder = new MemberFinder(name);
   const read = inSlices(json.length, (from, to) => finder.read(json, from, to));
-  return continueWith(read, () => {
+  return continueWith(read, (): Buffer | undefined | Promise<Buffer | undefined> => {
     const from = finder.valueIn(json);
-    return from === undefined || json[from] !== quote ? undefined : stringAt(json, from);
+    if (from === undefined || json[from] !== quote) return undefined;
+    return continueWith(endOfString(json, from + 1), (to) => unescaped(json.subarray(from + 1, to)));
   });
+}
+
+/** The position of the quote that ends a string. @param from the position after the quote that begins it */
+function endOfString(json: Buffer, from: number): number | Promise<number> {
+  let at = from;
+  let escaped = false;
+  const read = inSlices(json.length - from, (_from, to) => {
+    for (; at < from + to; at += 1) {
+      if (json[at] === quote && !escaped) return false;
+      escaped = json[at] === backslash && !escaped;
+    }
+    return true;
+  });
+  return continueWith(read, () => at);
 }
 
 class MemberFinder {

@@ -1,7 +1,7 @@
 import type { EnvelopeCodec, OpenContext } from '../../envelope/codec.ts';
 import { createCodec, parseCredentials } from '../../envelope/formats.ts';
 import { hintForDocument, hintForPlaintext } from '../../envelope/hints/accepted-hints.ts';
-import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints/hints.ts';
+import { hintForHeaders, hintForMissing, hintForTestBody, longestExamined } from '../../envelope/hints/hints.ts';
 import { isJsonInSlices, minifyJson } from '../../envelope/json/json.ts';
 import { stringMember } from '../../envelope/json/members.ts';
 import { findCause } from '../../envelope/hints/diagnosis.ts';
@@ -65,7 +65,7 @@ export async function runCipherTest(
       client.letGiveWay(false);
       began = performance.now();
       if (test === 'encrypt') return encrypt(body, codec);
-      return decrypt(body, codec, context, (data) => slip ?? findCause(data, credentials, key, iv));
+      return decrypt(body, codec, context, (data) => slip ?? findCause(examined(data), credentials, key, iv));
     });
     if (responder.settled || result instanceof Refusal) return result instanceof Refusal ? result : undefined;
     const { response, hint } = result;
@@ -102,16 +102,21 @@ async function decrypt(
   body: Buffer,
   codec: EnvelopeCodec,
   context: OpenContext,
-  why: (data: string) => string | undefined,
+  why: (data: Buffer) => string | undefined,
 ): Promise<TestResult | Refusal> {
   if (!(await isJsonInSlices(body))) {
     return new Refusal('invalid_cipher_test', { hint: hintForTestBody(body, 'decrypt') });
   }
   const data = await stringMember(body, 'encrypted_data');
   if (data === undefined) return new Refusal('invalid_cipher_test', { hint: hintForMissing(body) });
-  const opened = await codec.open(Buffer.from(data), context);
+  const opened = await codec.open(data, context);
   if (!Buffer.isBuffer(opened)) return new Refusal('decryption_failed', { hint: why(data) });
   return { response: opened, hint: hintForPlaintext(opened) };
+}
+
+/** As much of a ciphertext as decides its hint. The whole text may be long, and would be built in one turn of the event loop. */
+function examined(data: Buffer): string {
+  return data.toString('utf8', 0, longestExamined + 1);
 }
 
 /**
