@@ -35,7 +35,8 @@ export function startRechecks(
   /** @param responders the requests whose key has this hash */
   const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
     const found = await directory().find(hash);
-    // If a key is `unavailable`, the database has been unreachable for longer than `staleFor`, and new requests are refused too.
+    // If a key is `unavailable`, the database has been unreachable for longer than `staleFor`, or has announced a change and then failed. New
+    // requests are refused too.
     const isValid = found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock());
     const after = isValid ? found.account.encryption : undefined;
     for (const responder of responders) {

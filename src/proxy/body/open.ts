@@ -67,7 +67,7 @@ export class EnvelopeOpener {
   }
 
   #openEnvelope(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
-    const { head, principal } = exchange;
+    const { principal } = exchange;
     const environment = exchange.environment.name;
     // Failures are counted only in live. In test, the hints reveal more than failures do. In live, an attacker with very many attempts can
     // learn something even though all failures get the same response.
@@ -92,7 +92,7 @@ export class EnvelopeOpener {
         return {
           exchange: { ...exchange, opened: true, sealing },
           body: opened.plaintext,
-          bodyFields: sealing.sealer === undefined ? head.plainFields : plaintextFields,
+          bodyFields: plaintextFields,
         };
       }
       // A body that is not an envelope is refused, but does not count as a failed decryption.

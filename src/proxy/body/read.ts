@@ -161,7 +161,7 @@ export function readBody(
   responder: Responder,
   { framing }: RequestHead,
   limit: number,
-  outlives = false,
+  outlives: boolean,
 ): Buffer | Refusal | Promise<Buffer | Refusal> {
   if (framing.type === 'none') return nothing;
   if ((framing.length ?? 0) > limit) return new Refusal('body_too_large');
