@@ -29,7 +29,7 @@ export interface Accounts {
   close(): Promise<void>;
 }
 
-/** An account without its keys, because there may be thousands of them. */
+/** An account without its keys, which are left out because there may be thousands of them. */
 export type AccountWithoutKeys = Omit<Account, 'keys'>;
 
 /** The connection of a running sidecar to its database. */

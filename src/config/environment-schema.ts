@@ -21,7 +21,7 @@ export function environmentSchema({ value, pem }: Values) {
             ),
         }),
       ],
-      { error: `expected ${upstreamUrl.expected}; or members with "url"` },
+      { error: `expected ${upstreamUrl.expected}, or a mapping that contains "url"` },
     )
     .transform((written) => {
       const { url, authorization, ...tls } = 'url' in written ? written : { url: written };

@@ -26,7 +26,10 @@ export interface ConnectionHandler {
   onFlood?(): void;
   /** The client has caused too much work within TLS itself, and the connection closes. */
   onExcess(): void;
-  /** The connection's TLS handshake has derived its keys, and so have many other handshakes in this turn. Other clients must now wait. */
+  /**
+   * The client keeps OpenSSL busy until the end of the current read, or its handshake has derived its keys in the same turn as many others.
+   * Other clients must now wait.
+   */
   onCrowd?(): void;
   onError(error: unknown): void;
   /** Called once, after `onClose` of the open exchange. */

@@ -50,7 +50,7 @@ const shared = sockets > 1 ? { backlog: 512 } : undefined;
 /** Milliseconds between two checks of the deadlines. */
 const sweepInterval = 250;
 
-/** How many connections whose deadlines have passed are ended in a turn. Thousands of deadlines may pass at the same moment. */
+/** Maximum number of expired connections that are ended in a turn of the event loop. Thousands of deadlines may pass at the same moment. */
 const expiredInTurn = 64;
 
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
@@ -117,7 +117,10 @@ export class Listener implements ConnectionOwner {
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed, clock);
-    const exceeded = (socket: ConnectedSocket): void => socket[connectionKey]?.exceed();
+    const exceeded = (socket: ConnectedSocket): void => {
+      socket[connectionKey]?.exceed();
+      socket[connectionKey]?.handler?.onCrowd?.();
+    };
     limitTlsWork(server, exceeded, (socket, isCrowd) => this.#onStep(socket, isCrowd));
     return server;
   }
@@ -235,6 +238,7 @@ export class Listener implements ConnectionOwner {
 
   #expire(): void {
     if (this.isClosing && this.size === 0) clearInterval(this.#sweep);
+    // Holds up nobody, because OpenSSL may not have read these bytes yet, and thousands of clients may have sent too many.
     for (const each of this.#handshaking.values()) if (each.socket.bytesRead > maxHandshakeSize) each.exceed();
     this.#expireNext(performance.now());
   }

@@ -134,7 +134,7 @@ export class AccessEvents {
       await this.#operations().record(...event);
       return true;
     } catch (err) {
-      this.#log.warn({ err, action }, 'an event cannot be added to the audit trail');
+      this.#log.warn({ err, action }, 'an event could not be added to the audit trail');
       return false;
     }
   }

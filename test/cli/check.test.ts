@@ -200,7 +200,7 @@ limits: { connections: 0, headers: 9 }
       [
         'sidecar.yaml:1:1  listen  missing: expected members ("name: value")',
         'sidecar.yaml:1:1  accounts  missing: expected members ("name: value")',
-        `sidecar.yaml:2:3  environments.test.upstream  expected ${upstreamForms}; or members with "url"`,
+        `sidecar.yaml:2:3  environments.test.upstream  expected ${upstreamForms}, or a mapping that contains "url"`,
         `sidecar.yaml:5:5  routes[0].path  missing: expected ${pathForm}`,
       ],
     ],

@@ -22,6 +22,7 @@ async function start(hellos?: Queue) {
   const failures: HandshakeFault[] = [];
   const resting: (() => void)[] = [];
   const crowds: ServerConnection[] = [];
+  const exceeding: ServerConnection[] = [];
   const connections: ServerConnection[] = [];
   const { server } = new Listener(
     {
@@ -36,7 +37,7 @@ async function start(hellos?: Queue) {
       connections.push(connection);
       return {
         onRequest: (exchange) => exchange.send(200, [], 'served'),
-        onExcess: () => expect.fail('too much'),
+        onExcess: () => void exceeding.push(connection),
         onCrowd: () => void crowds.push(connection),
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
@@ -54,7 +55,7 @@ async function start(hellos?: Queue) {
     onTestFinished(() => void client.destroy());
     return client;
   };
-  return { port, open, handshakes, failures, resting, connections, crowds };
+  return { port, open, handshakes, failures, resting, connections, crowds, exceeding };
 }
 
 async function connectRaw(port: number): Promise<Socket> {
@@ -137,6 +138,14 @@ test('other clients wait if the rest of many handshakes arrives in one turn', as
   await eventually('more handshakes wait', () => handshakes.length === 17);
   for (const begin of handshakes.slice(8)) begin();
   await eventually('the handshakes count as a crowd', () => crowds.length === 1);
+});
+
+test('a client that sends more than 32 KiB before its handshake begins is closed, and nobody waits for it', async () => {
+  const { port, handshakes, connections, crowds, exceeding } = await start();
+  const client = await connectRaw(port);
+  client.write(Buffer.concat([await recordHello(), Buffer.alloc(40_000)]));
+  await eventually('the connection is closed', () => connections[0]?.socket.destroyed === true);
+  expect([exceeding.length, crowds.length, handshakes.length]).toEqual([1, 0, 0]);
 });
 
 test('a client that leaves before its first byte, or before its turn, begins no handshake', async () => {

@@ -122,7 +122,7 @@ test('a client that was held up once takes turns again when it sends small piece
   const { open, resumed } = startReading();
   const clients = [open('live'), open('live')];
   for (const { http } of clients) vi.spyOn(http, 'suspend').mockImplementation(() => {});
-  open('live').onExcess();
+  open('live').onCrowd();
   for (const client of clients) client.onSuspend(() => resumed.push('live'), 'smallPieces');
   await nextTurn();
   expect(resumed).toHaveLength(1);
@@ -134,7 +134,7 @@ test('for a WebSocket, the coupling with the core stops reading', () => {
   const suspensions = vi.spyOn(client.http, 'suspend');
   const coupled = vi.fn<() => void>();
   client.suspendCoupled = coupled;
-  open('live').onExcess();
+  open('live').onCrowd();
   expect(coupled).toHaveBeenCalledOnce();
   expect(suspensions).not.toHaveBeenCalled();
 });
@@ -142,7 +142,7 @@ test('for a WebSocket, the coupling with the core stops reading', () => {
 const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
 
 test.each<[string, (client: ClientConnection) => void]>([
-  ['has sent too much to TLS', (client) => client.onExcess()],
+  ['has sent too much to TLS', (client) => client.onCrowd()],
   ['has sent many small pieces', (client) => client.onSuspend(() => {}, 'smallPieces')],
 ])(
   'if a client %s, only those that share its turns are suspended, before they are read in the same turn',
@@ -177,6 +177,14 @@ test('a client whose turn has come is read in it, whatever others send', async (
   await nextTurn();
   open('anonymous').onSuspend(() => {}, 'smallPieces');
   expect(suspensions).toHaveBeenCalledOnce();
+});
+
+test('a client that is only closed for what it has sent suspends nobody', () => {
+  const { open } = startReading();
+  const client = open('anonymous');
+  const suspensions = vi.spyOn(client.http, 'suspend');
+  open('anonymous').onExcess();
+  expect(suspensions).not.toHaveBeenCalled();
 });
 
 test('a client that has left is not suspended', () => {

@@ -56,9 +56,9 @@ export class PostgresStore implements Store {
   readonly #blocked = new BlockedChanges();
   /** Changes that accounts' tokens ask for take turns here before they compete for the trail's next position, unless they are urgent. */
   readonly #accountsTrail = new OneAtATime();
-  /** Queries of the trail may take a long time. They run one at a time, so that they leave connections for other work. */
+  /** Queries on the trail may take a long time. They run one at a time, so that they leave connections for other work. */
   readonly #trailTurns = new OneAtATime();
-  /** Queries of daily uses run one at a time for the same reason. */
+  /** Queries for daily uses also run one at a time, to leave connections for other work. */
   readonly #useTurns = new OneAtATime();
   readonly #uses = new DailyUseReader();
   readonly #withoutKeys = new BatchLoader(async (ids) => {

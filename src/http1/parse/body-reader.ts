@@ -42,7 +42,7 @@ export class BodyReader {
     this.#text = text;
   }
 
-  /** Expects a body. @param trailerRoom how many bytes the body's trailers may take up */
+  /** Prepares to read a body. @param trailerRoom how many bytes the body's trailers may take up */
   begin({ type, length = 0 }: BodyFraming, trailerRoom: number): void {
     this.#text.clear();
     this.#isChunked = type === 'chunked';

@@ -12,7 +12,7 @@ interface ForwardedFields {
   others: string[];
 }
 
-/** An unambiguous request head, sorted in one pass. */
+/** A request head without ambiguities, its fields picked out in one pass. */
 export class RequestHead {
   readonly method: string;
   /** Path and query, as received. */

@@ -42,7 +42,7 @@ export interface Evictor {
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
 
-/** The share that all public keys together get of the room that secret keys leave unused. */
+/** The share of the room left unused by secret keys that all public keys together may take. */
 const publicShare = (): number => 1 / 2;
 
 /** The share that one account's public keys get of the room that is left. An attacker may have the keys of many accounts. */

@@ -163,7 +163,6 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
 
   onExcess(): void {
     this.endsFor('limit');
-    this.onCrowd();
   }
 
   onCrowd(): void {
