@@ -271,9 +271,12 @@ function readIdentity(folder: string): string {
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
 }
 
+/** The time of a change comes from a clock of the kernel that may be this many milliseconds behind. */
+const kernelTick = 10;
+
 /** Whether a file, or a folder's list of entries, has changed since this time. */
 function changedSince(path: string, time: EpochMs): boolean {
-  return Number(readStats(path)?.ctimeMs ?? 0) >= time;
+  return Number(readStats(path)?.ctimeMs ?? 0) >= time - kernelTick;
 }
 
 /** Text that differs after each change to a file or to a link to it; empty if there is no file. */
