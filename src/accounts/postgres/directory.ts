@@ -16,9 +16,6 @@ const heartbeat = 1_000;
 /** What `unannounced_changes()` returns if every change was announced. */
 const noneUnannounced = '0 0';
 
-/** The triggers name at most this many accounts in one notification. */
-const namedAtMost = 100;
-
 /** Once notifications during one query have named this many accounts, it no longer matters which ones. */
 const mostChanged = 1_000;
 
@@ -247,12 +244,11 @@ export class PostgresDirectory implements KeyDirectory {
     this.#loader.invalidate();
     // All notifications from one read of the socket are handled together, because any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
-    const named = accounts.split(' ', namedAtMost + 1);
-    // Otherwise, a role that may send notifications could fill the memory during a query.
-    const areTooMany = named.length > namedAtMost || this.#changedMeanwhile.size >= mostChanged;
-    for (const account of areTooMany ? ['*'] : named) {
+    for (const account of accounts.split(' ')) {
+      // Each account is dropped from the cache, because an entry that remains is used again if the connection is lost.
       this.#heard.add(account);
-      this.#changedMeanwhile.add(account);
+      // Otherwise, a role that may send notifications could fill the memory during a query.
+      this.#changedMeanwhile.add(this.#changedMeanwhile.size < mostChanged ? account : '*');
     }
   }
 
