@@ -30,11 +30,13 @@ interface Handshake {
   /** The smallest and the largest of the client's networks. */
   readonly address: string;
   readonly site: string;
-  readonly begin: () => void;
+  readonly begin: (begun: () => void) => void;
 }
 
 /** Handshakes of which one is in progress at a time. */
 interface Lane {
+  /** The trusted address; empty for the lane of strangers. */
+  readonly address: string;
   readonly waiting: Set<Handshake>;
   isBusy: boolean;
 }
@@ -50,7 +52,7 @@ interface Lane {
 export class CertificateTurns {
   /** The lanes of trusted addresses. */
   readonly #lanes = new Map<string, Lane>();
-  readonly #strangers: Lane = { waiting: new Set(), isBusy: false };
+  readonly #strangers: Lane = { address: '', waiting: new Set(), isBusy: false };
   readonly #trusted = new LRUCache<string, true>({ max: maxTrusted });
   readonly #failedSites = new LRUCache<string, true>({ max: maxFailed, ttl: failedFor });
   /** Strangers wait until these times, by `performance.now()`. */
@@ -64,8 +66,12 @@ export class CertificateTurns {
     server.prependListener('secureConnection', (socket: TLSSocket) => this.#turns.get(formatEndpoints(socket))?.(true));
   }
 
-  /** Calls `begin` when it is the client's turn. The turn ends with the handshake. */
-  add(socket: Socket, begin: () => void): void {
+  /**
+   * Calls `begin` when it is the client's turn. The turn ends with the handshake.
+   *
+   * @param begin calls its parameter when the handshake begins, which may be later. Until then, the client may be closed for other reasons
+   */
+  add(socket: Socket, begin: (begun: () => void) => void): void {
     const ends = formatEndpoints(socket);
     const [site = '', ...networks] = networksOf(canonicalAddress(socket.remoteAddress ?? '') ?? '');
     const handshake = { socket, ends, begin, site, address: networks.at(-1) ?? '' };
@@ -79,7 +85,9 @@ export class CertificateTurns {
   #wait(handshake: Handshake): void {
     const { address } = handshake;
     const isTrusted = this.#trusted.get(address) === true;
-    const lane = isTrusted ? (this.#lanes.get(address) ?? { waiting: new Set(), isBusy: false }) : this.#strangers;
+    const lane = isTrusted
+      ? (this.#lanes.get(address) ?? { address, waiting: new Set(), isBusy: false })
+      : this.#strangers;
     if (isTrusted) this.#lanes.set(address, lane);
     lane.waiting.add(handshake);
     // While strangers rest, thousands of others may come, and each search looks through all that wait.
@@ -104,20 +112,24 @@ export class CertificateTurns {
   #beginNext(lane: Lane): void {
     if (lane.isBusy) return;
     const handshake = lane === this.#strangers ? this.#nextStranger() : [...lane.waiting].at(-1);
-    if (handshake === undefined) return;
+    if (handshake === undefined) {
+      if (this.#lanes.get(lane.address) === lane) this.#lanes.delete(lane.address);
+      return;
+    }
     lane.waiting.delete(handshake);
     lane.isBusy = true;
     const { socket, ends } = handshake;
     // Only what follows the first message counts, because the certificates come later.
     const before = socket.bytesRead;
+    let hasBegun = false;
     this.#turns.set(ends, (hasSucceeded) => {
       this.#turns.delete(ends);
       lane.isBusy = false;
       if (hasSucceeded) this.#trust(handshake);
-      else this.#distrust(handshake, socket.bytesRead - before);
+      else if (hasBegun) this.#distrust(handshake, socket.bytesRead - before);
       this.#beginNext(lane);
     });
-    handshake.begin();
+    handshake.begin(() => (hasBegun = true));
   }
 
   /** The stranger that is next, if one may begin. The newest goes first, because in a flood, the others have left, or leave soon. */

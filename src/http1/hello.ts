@@ -34,11 +34,14 @@ export function whenHandshakeBegins(
     socket.destroy();
   };
   const leave = (): void => refuse('client_left');
-  const start = (): void => {
-    socket.off('error', leave).off('end', leave);
-    begin();
+  const queue = (begun?: () => void): void => {
+    const start = (): void => {
+      begun?.();
+      socket.off('error', leave).off('end', leave);
+      begin();
+    };
+    socket.once('close', handshakes.add(start));
   };
-  const queue = (): void => void socket.once('close', handshakes.add(start));
   socket.once('error', leave).once('end', leave);
   whenHelloArrives(socket, hellos, (fault) => {
     if (fault !== undefined) refuse(fault);

@@ -34,7 +34,10 @@ export function startRechecks(
 ): () => void {
   /** @param responders the requests whose key has this hash */
   const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
-    const found = await directory().find(hash);
+    const asked = directory();
+    const found = await asked.find(hash);
+    // A reload may have closed the directory in the meantime. The next check asks the new one.
+    if (directory() !== asked) return;
     // If a key is `unavailable`, the database has been unreachable for longer than `staleFor`, or has announced a change and then failed. New
     // requests are refused too.
     const isValid = found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock());

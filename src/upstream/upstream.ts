@@ -152,6 +152,8 @@ export class Upstream implements ConnectionOwner {
       // The upstream may have closed the connection. Wait for one turn of the event loop, so that the socket shows this before anything is
       // sent.
       setImmediate(() => {
+        // Another connection may have been found to be unusable for further requests in the meantime.
+        if (connection.idleSince < this.#distrustedUntil) connection.socket.destroy();
         if (call.closed) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
         else connection.send(call);

@@ -24,8 +24,9 @@ async function start() {
   /**
    * @param from  the address that the client seems to have
    * @param hello how many bytes arrive before the client waits
+   * @param begins whether its handshake begins when it is its turn, or not at all
    */
-  const open = async (name: string, from: string, hello = 0): Promise<Client> => {
+  const open = async (name: string, from: string, hello = 0, begins = true): Promise<Client> => {
     const count = accepted.length;
     const client = connect(port, '127.0.0.1').on('error', () => {});
     onTestFinished(() => void client.destroy());
@@ -34,7 +35,10 @@ async function start() {
     Object.defineProperty(socket, 'remoteAddress', { value: from });
     client.write(Buffer.alloc(hello));
     await eventually('the bytes arrive', () => socket.bytesRead === hello);
-    turns.add(socket, () => void begun.push(name));
+    turns.add(socket, (hasBegun) => {
+      begun.push(name);
+      if (begins) hasBegun();
+    });
     return { client, socket };
   };
   const secure = ({ socket }: Client): void => void secured.emit('secureConnection', socket);
@@ -147,6 +151,32 @@ test('an address from which a handshake fails is not trusted any more, and its c
   await open('later', '192.0.2.1');
   await settle();
   expect(begun).toEqual(['failing']);
+});
+
+test('a client that leaves in its turn, but before its handshake begins, makes nobody wait, and its address stays trusted', async () => {
+  const { open, begun, trust } = await start();
+  await trust('192.0.2.1');
+  await fail(await open('evicted', '192.0.2.1', 0, false), 65_536);
+  await open('first', '192.0.2.1');
+  await fail(await open('stranger', '192.0.2.2', 0, false), 65_536);
+  await open('next stranger', '192.0.2.3');
+  expect(begun).toEqual(['evicted', 'first', 'stranger', 'next stranger']);
+});
+
+test('of thousands of addresses that were trusted, none is kept after its last handshake', async () => {
+  const set = vi.spyOn(Map.prototype, 'set');
+  onTestFinished(() => set.mockRestore());
+  const { open, secure, trust } = await start();
+  for (const address of ['192.0.2.1', '192.0.2.2']) {
+    await trust(address);
+    secure(await open('first', address));
+  }
+  const lanes = set.mock.contexts.filter((_, i) => 'isBusy' in Object(set.mock.calls[i]?.[1])) as Map<
+    string,
+    unknown
+  >[];
+  expect(lanes).toHaveLength(2);
+  expect(lanes.map((each) => each.size)).toEqual([0, 0]);
 });
 
 test('what a client sends after its handshake makes nobody wait', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { PieceBuffers } from '../../src/http1/piece-buffers.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -166,6 +167,21 @@ describe('a connection that the sidecar closes is counted and logged with its re
     await client.send(get('/x')).untilEnded();
     await expectClosed(sidecar, 'upstream');
     expect(sidecar.accessLines()).toMatchObject([{ status: 200, closed: 'upstream' }]);
+  });
+
+  test('because of an error in the sidecar itself, while a request arrives', async () => {
+    const sidecar = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(`${post('Content-Length: 10')}half`);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    const copy = vi.spyOn(PieceBuffers.prototype, 'copy').mockImplementation(() => {
+      throw new Error('a fault');
+    });
+    onTestFinished(() => copy.mockRestore());
+    client.send('body');
+    await client.untilEnded();
+    await expectClosed(sidecar, 'error');
+    expect(sidecar.accessLines()).toMatchObject([{ status: 444, closed: 'error' }]);
   });
 
   test('but a client that leaves is not counted', async () => {

@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createGzip, gzipSync } from 'node:zlib';
-import { describe, expect, test, vi } from 'vitest';
+import { createGunzip, createGzip, gzipSync, type Gunzip } from 'node:zlib';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { openConnection, parseOnly } from '../support/connection.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
+import { inFlight } from '../support/metrics.ts';
 import { acmeTest, codecOf, configOf, encryptionOf, keys, startSidecar } from '../support/sidecar.ts';
 
 const get = `GET /api/s2s/report HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\nConnection: close\r\n\r\n`;
@@ -27,6 +28,20 @@ describe('a compressed response that is sealed', () => {
     upstream.connections[0]?.socket.resetAndDestroy();
     const raw = await client.untilEnded();
     expect(() => parseOnly(raw)).toThrow(/not a whole/);
+  });
+
+  test('gives up its decoder when its compressed data ends, although the upstream has sent more and the response goes on', async () => {
+    const destroy = vi.spyOn(Object.getPrototypeOf(createGunzip()) as Gunzip, 'destroy');
+    onTestFinished(() => destroy.mockRestore());
+    const zipped = gzipSync('{"paid":true}');
+    const head = `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length + 2}\r\n\r\n`;
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write(Buffer.concat([Buffer.from(head), zipped, Buffer.alloc(1)]));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    await (await openConnection(sidecar.port)).send(get).untilText('Envelope: sealed');
+    await vi.waitFor(() => expect(destroy).toHaveBeenCalledTimes(1));
+    expect(await inFlight(sidecar)).toBe(1);
   });
 
   test('is read from the upstream no faster than the client reads', async () => {

@@ -51,10 +51,37 @@ test('of forty responses in progress, one whose key is revoked ends although the
   const find = vi.fn<(hash: string) => LookupResult>((hash) => (hash in found ? found[hash] : good));
   const lines: string[] = [];
   const log = createLogger('info', { write: (line) => void lines.push(line) });
-  const stop = startRechecks(active, () => ({ find }) as unknown as KeyDirectory, Date.now, log);
+  const directory = { find } as unknown as KeyDirectory;
+  const stop = startRechecks(active, () => directory, Date.now, log);
   onTestFinished(stop);
   vi.advanceTimersByTime(1_000);
   await vi.waitFor(() => expect(find).toHaveBeenCalledTimes(40));
   expect(ended.toSorted((a, b) => a - b)).toEqual([0, 20, 30, 35]);
   expect(lines).toEqual([]);
+});
+
+test('what a directory finds after a reload has replaced it ends nothing, because it may have been closed', async () => {
+  const ended: number[] = [];
+  const { promise, resolve } = Promise.withResolvers<LookupResult>();
+  const old = { find: () => promise } as unknown as KeyDirectory;
+  const found = vi.fn<() => LookupResult>(() => ({ account: globex, key: apiKey(keys.globex) }));
+  const present = { find: found } as unknown as KeyDirectory;
+  let directory = old;
+  const log = createLogger('info', { write: () => {} });
+  onTestFinished(
+    startRechecks(
+      responses(1, (index) => ended.push(index)),
+      () => directory,
+      Date.now,
+      log,
+    ),
+  );
+  vi.advanceTimersByTime(1_000);
+  directory = present;
+  resolve('unavailable');
+  await vi.waitFor(() => {
+    vi.advanceTimersByTime(1_000);
+    expect(found).toHaveBeenCalled();
+  });
+  expect(ended).toEqual([]);
 });

@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ask, ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
@@ -325,4 +326,16 @@ describe('a connection is reused only after one poll for events', () => {
     expect(connections.map(({ received }) => received).join()).not.toContain('/left');
     expect(connections).toHaveLength(1);
   });
+});
+
+test('a connection that was chosen for a request is not used if another one shows at that moment that none may be reused', async () => {
+  const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+  const upstream = upstreamAt(origin);
+  expect(await ask(upstream, 'GET', undefined, '/first').outcome).toBe(200);
+  // A connection that has been idle for that long is used in the next turn.
+  await sleep(600);
+  const { outcome } = ask(upstream, 'GET', undefined, '/second');
+  upstream.onUnasked();
+  expect(await outcome).toBe(200);
+  expect(connections.map(({ received }) => received.includes('/second'))).toEqual([false, true]);
 });

@@ -151,6 +151,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   onError(error: unknown): void {
+    this.endsFor('error');
     this.#all.server.onError(error);
   }
 

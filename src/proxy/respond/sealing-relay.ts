@@ -123,6 +123,8 @@ export class SealingRelay extends Relay implements ResponseHandler {
   /** Called when the coded data has ended. The response may not have ended yet, and may still fail. */
   #onDecoded(): void {
     this.#decoded = true;
+    // If the upstream sends more than the coded data, the decoder would otherwise wait for the end, and keep its memory.
+    this.#decoder?.destroy();
     if (this.#upstreamEnded) this.#onPlainEnd(performance.now());
     else this.responder.call?.resume();
   }
