@@ -29,6 +29,9 @@ export interface KeyDirectory {
   /** Whether this version of the account, rather than an earlier one, is used for requests with the account's keys. */
   serves(account: Account): boolean;
 
+  /** Drops what is cached of an account that has been changed. Undefined if nothing is cached. */
+  forget?(account: string): void;
+
   /** Records which keys are used by admitted requests. Undefined if the store does not record this. */
   readonly uses?: Uses;
 }

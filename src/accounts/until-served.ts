@@ -34,6 +34,8 @@ export async function untilServed(
   dependencies: UntilServedDependencies,
   patience: number,
 ): Promise<boolean> {
+  // If the connection is lost before the notification of the change arrives, what is cached would go on being used.
+  dependencies.directory().forget?.(id);
   const end = new AbortController();
   const over = delay(patience, false, { signal: end.signal });
   try {

@@ -67,6 +67,21 @@ describe('waiting until an account is served', () => {
     expect(await waitWith(read, 30_000)).toBe(true);
   });
 
+  test('first drops what is cached of the account, because no notification of the change may have arrived', async () => {
+    const calls: string[] = [];
+    const caching = {
+      ...directory,
+      forget: (id: string) => void calls.push(`forget ${id}`),
+      serves: () => {
+        calls.push('serves');
+        return true;
+      },
+    };
+    const read = async (): Promise<StoredAccount> => stored('now');
+    await untilServed('a', { stored: read, vault: new Vault([]), find, directory: () => caching }, 30_000);
+    expect(calls).toEqual(['forget a', 'serves']);
+  });
+
   test('ends when a removed account is no longer seen', async () => {
     const before = seen;
     onTestFinished(() => void (seen = before));

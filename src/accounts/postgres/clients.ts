@@ -3,6 +3,12 @@ import type { Client, ClientConfig, Pool } from 'pg';
 /** The name under which the sidecar's connections are listed in the database. */
 const applicationName = 'envelope-sidecar';
 
+/**
+ * Settings that end connections. Any role may change its own defaults, and would then cut off all sidecars that connect as this role, even
+ * after a restart. What a client asks for when it connects overrides these defaults.
+ */
+const pinned = '-c idle_session_timeout=0 -c tcp_user_timeout=0';
+
 /** The timeouts of the server and of the client, in milliseconds. */
 interface Patience {
   readonly connect: number;
@@ -77,6 +83,7 @@ export async function migrationClient(url: string): Promise<Client> {
   return new pg.Client({
     connectionString: url,
     application_name: applicationName,
+    options: pinned,
     connectionTimeoutMillis: connect,
     lock_timeout: migrationLockTimeout,
   });
@@ -131,6 +138,7 @@ function optionsFor(url: string, { connect, statement, response }: Patience): Cl
   return {
     connectionString: url,
     application_name: applicationName,
+    options: pinned,
     connectionTimeoutMillis: connect,
     statement_timeout: statement,
     query_timeout: response,

@@ -118,6 +118,11 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.serves(account);
   }
 
+  forget(account: string): void {
+    this.#changed(account);
+    this.#dropHeard();
+  }
+
   async #ask(hash: string): Promise<LookupResult> {
     try {
       const entry = await this.#loader.load(hash);

@@ -117,14 +117,17 @@ export class KeyCache {
     return this.#isValid(entry?.read) || this.#isValid(this.#unknown.peek(hash));
   }
 
-  /** Whether all of the account's cached keys match this version. False if there is no connection, because the cache may be outdated. */
+  /**
+   * Whether all of the account's cached keys match this version, including those that would be used only if the connection were lost. False
+   * if there is no connection, because the cache may be outdated.
+   */
   serves(account: Account): boolean {
     if (this.#span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
     const keys = keysByHash(account);
     return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {
       const entry = this.#known.peek(hash);
-      if (entry === undefined || !this.#isValid(entry.read)) return true;
+      if (!this.#isUsable(entry)) return true;
       if (entry.found === 'unavailable') return false;
       const different = [
         ...differencesButKeys(entry.found.account, account),

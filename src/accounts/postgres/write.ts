@@ -117,7 +117,8 @@ export async function writeAccounts(
 
 /**
  * Keeps the recorded use of a grace period if only the end of the grace period was changed. A recorded use belongs to the grace period that
- * ends at its `until`, so `until` is changed as well.
+ * ends at its `until`, so `until` is changed as well. A row that another transaction has locked is left alone, because every role that serves
+ * merchants may lock these rows, and the change must not wait for it.
  */
 async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, updated: Rows): Promise<void> {
   const moved = updated.flatMap(([key, row]) => {
@@ -129,9 +130,15 @@ async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, update
 }
 
 const moveUses = `
-  UPDATE envelope_sidecar.previous_uses AS stored SET until = given.previous_until
-  FROM json_to_recordset($1) AS given (account_id text, environment text, before timestamptz, previous_until timestamptz)
-  WHERE stored.account_id = given.account_id AND stored.environment = given.environment AND stored.until = given.before`;
+  WITH moved AS (
+    SELECT account_id, environment, given.previous_until
+    FROM json_to_recordset($1) AS given (account_id text, environment text, before timestamptz, previous_until timestamptz)
+    JOIN envelope_sidecar.previous_uses AS stored USING (account_id, environment)
+    WHERE stored.until = given.before
+    FOR NO KEY UPDATE OF stored SKIP LOCKED
+  )
+  UPDATE envelope_sidecar.previous_uses AS stored SET until = moved.previous_until FROM moved
+  WHERE stored.account_id = moved.account_id AND stored.environment = moved.environment`;
 
 function collectRows({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]): Rows {
   return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);

@@ -8,12 +8,12 @@ import { sha256Hex } from '../../../src/cryptography.ts';
 import { collectGarbage } from '../../support/memory.ts';
 
 /** Creates a cache as if the database had just been connected, and the `Reading` of a key that is read now. */
-function start(cache: number) {
-  const keys = new KeyCache({ cache, staleFor: 900_000, monotonic: () => performance.now() });
+function start(cache: number, monotonic = () => performance.now()) {
+  const keys = new KeyCache({ cache, staleFor: 900_000, monotonic });
   keys.beginSpan();
   const { span } = keys;
   if (span === undefined) throw new Error('no span');
-  return { keys, read: { span, at: performance.now() } };
+  return { keys, read: { span, at: monotonic() } };
 }
 
 /** Bytes in use after a garbage collection. */
@@ -31,6 +31,30 @@ test('an account is not served while one of its keys is cached as unknown', () =
   expect(keys.serves(account)).toBe(false);
   expect(keys.serves({ ...account, keys: [] })).toBe(true);
 });
+
+test.each<[string, number, boolean, boolean]>([
+  ['was read a minute ago', 60_000, false, false],
+  ['was read before all keys had to be looked up again', 0, true, false],
+  ['is too old to be used even without a connection', 900_000, true, true],
+])(
+  'an account is not served while an earlier version would be used if the connection were lost: it %s',
+  (_, age, isOfEarlierSpan, isServed) => {
+    let now = 1_000_000;
+    const { keys, read } = start(10, () => now);
+    const stored = storedAccount('acme');
+    const account = unwrapAccount(stored, vault);
+    const [key] = account.keys;
+    if (key === undefined) throw new Error('no key');
+    keys.keep(key.hash, { account: 'acme', found: { account, key }, read });
+    now += age;
+    if (isOfEarlierSpan) keys.beginSpan();
+    expect(keys.serves(account)).toBe(true);
+    const revoked = { ...account, keys: [{ ...key, revokedAt: 1 }] };
+    expect(keys.serves(revoked)).toBe(isServed);
+    keys.drop('acme');
+    expect(keys.serves(revoked)).toBe(true);
+  },
+);
 
 test('a cached key of an account that encrypts in both environments takes 2 KB, and an unknown key takes little', () => {
   const count = 5_000;

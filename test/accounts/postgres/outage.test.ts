@@ -203,6 +203,41 @@ describeWithPostgres('the directory during a database outage', () => {
     await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
   });
 
+  test('does not use what was cached of an account that this sidecar has changed, although no notification arrives', async () => {
+    const { url, proxy } = await startWithAcme();
+    await put(openStore(url), storedAccount('globex'));
+    const { directory } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    await directory.find(globex);
+    proxy.freeze();
+    directory.forget('acme');
+    expect(await directory.find(acme)).toBe('unavailable');
+    expect(await directory.find(globex)).toMatchObject({ account: { id: 'globex' } });
+  });
+
+  test('is not cut off by defaults that its role has set for itself', async () => {
+    const { url } = await startWithAcme();
+    await postgres.psql(
+      url,
+      `CREATE ROLE careless LOGIN; GRANT USAGE ON SCHEMA envelope_sidecar TO careless;
+       GRANT SELECT ON ALL TABLES IN SCHEMA envelope_sidecar TO careless`,
+    );
+    const own = url.replace('user=postgres', 'user=careless');
+    await postgres.psql(
+      own,
+      `ALTER ROLE careless SET idle_session_timeout = '1ms'; ALTER ROLE careless SET tcp_user_timeout = '1ms'`,
+    );
+    const { directory, monitor } = await openDirectory(own);
+    for (let i = 0; i < 3; i += 1) {
+      expect(await directory.find(i === 0 ? acme : sha256Hex(String(i)))).toEqual(
+        i === 0 ? expect.anything() : undefined,
+      );
+      await delay(50);
+    }
+    expect(await openStore(own).read('acme')).toMatchObject({ id: 'acme' });
+    expect(monitor.events).toEqual(['connected']);
+  });
+
   test('works without notifications if they do not arrive, and logs the reason', async () => {
     const { proxy } = await startWithAcme();
     proxy.swallowNotifications();

@@ -146,6 +146,22 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('5');
   });
 
+  test('do not wait, if the end of a grace is moved, for a sidecar that records uses in the grace and never commits', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), acme);
+    const operations = operationsOn(openStore(url));
+    const replace = { encoding: undefined, grace: 60_000, replace: true };
+    await operations.enableEncryption('acme', 'test', replace, request);
+    const uses = `INSERT INTO envelope_sidecar.previous_uses (account_id, environment, until, used_at)
+      SELECT account_id, environment, previous_until, now() FROM envelope_sidecar.encryption`;
+    await postgres.psql(url, uses);
+    const run = await openTransaction(url);
+    await run('UPDATE envelope_sidecar.previous_uses SET used_at = now()');
+    const until = Math.round(Date.now() / 1_000) * 1_000 + 10_000;
+    const changed = { previous: { until: new Date(until).toISOString().replace('.000', '') } };
+    expect(await operations.changeGrace('acme', 'test', until, request)).toMatchObject(changed);
+  });
+
   test('do not wait for many revocations that retry again and again, because a transaction holds their accounts', async () => {
     const url = await postgres.createDatabase();
     const locked = Array.from({ length: 40 }, (_, i) => storedAccount(`locked-${i}`));
