@@ -46,7 +46,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
 
 /** Like `loadConfig`, but also asks the KMS once to unwrap the master keys. */
 async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
-  return combine(await loadInThread({ file, env }, [], { unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys) }));
+  return combine(await loadInThread({ file, env }, { unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys) }));
 }
 
 function checkLines(checks: readonly Check[]): string[] {

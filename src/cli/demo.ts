@@ -48,12 +48,11 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     copyFileSync(join(shipped, 'accounts.yaml'), join(folder, 'accounts.yaml'));
     writeFileSync(file, JSON.stringify(demoFile(base, operators, freePorts ? corePort : undefined)), { mode: 0o600 });
 
-    const readSince = io.clock();
     const loaded = valid(loadConfig(file, io.env));
     const log = createLogger(loaded.config.log.level, withPlainRefusals(io.log, print));
     const app = await startApp(io, loaded, log);
     const reloader = createReloader(io, file, app, log);
-    reloader.watch(loaded.files, readSince);
+    reloader.watch(loaded.files);
     await io.stdout.write(commandsFor(app.addresses, operators));
     // If the reader closes the pipe, the demo ends, because its output can no longer be seen.
     const first = Promise.race([signals.first, io.stdout.failed]);

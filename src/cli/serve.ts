@@ -4,7 +4,7 @@ import { countAccounts } from '../accounts/postgres/inspect.ts';
 import { createDrainToken, drainTokenFile, removeDrainToken, writeDrainToken } from '../admin/drain-token.ts';
 import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { loadInThread, type FirstReading, type UnwrapKeys } from '../config/load-in-thread.ts';
+import { loadInThread, type UnwrapKeys } from '../config/load-in-thread.ts';
 import { combine, type FileDigests, type LoadedFiles } from '../config/loaded.ts';
 import { fitConnections, readOpenFiles } from '../config/open-files.ts';
 import { Reloader } from '../config/reload.ts';
@@ -56,7 +56,7 @@ export async function serve(
   await storeDrainToken(tokenFile, drainToken, log);
 
   const reloader = createReloader(io, configFile, app, log);
-  reloader.watch(files, reading.since);
+  reloader.watch(files);
   created.resolve(reloader);
   return untilStopped(signals, log, async () => {
     kms.stop();
@@ -70,13 +70,13 @@ export async function serve(
  * Loads the configuration. Waits if the KMS is not available yet. @throws AccountsError if the KMS refuses, or is still unavailable after
  * the wait
  */
-async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Promise<LoadedFiles> {
+async function loadPatiently(io: CliIo, file: string, reading: Promise<LoadedFiles>): Promise<LoadedFiles> {
   const unwrap: UnwrapKeys = ({ kms, keys }) => {
     const warn = ({ message: problem }: Error): void =>
       createLogger('info', io.log).warn({ problem }, `waiting up to ${formatDuration(kms.wait)} for the KMS`);
     return unwrapKeys(io.keyring(kms), keys, { wait: kms.wait, warn });
   };
-  return loadInThread({ file, env: io.env }, [], { unwrap, first: reading });
+  return loadInThread({ file, env: io.env }, { unwrap, first: reading });
 }
 
 /**
@@ -103,11 +103,10 @@ async function describeCount(url: string): Promise<object> {
 }
 
 /** Creates the reloader, which loads the configuration again and applies it to the sidecar, on request or when a watched file changes. */
-export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
+export function createReloader({ env, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
   return new Reloader({
     file,
     env,
-    clock,
     running: () => app.settings.store,
     unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys),
     apply: (files) => app.reload(fitConnections(files, file, readOpenFiles())),

@@ -1,17 +1,18 @@
-import { beginReading, type FirstReading } from '../config/load-in-thread.ts';
+import { beginReading } from '../config/load-in-thread.ts';
+import type { LoadedFiles } from '../config/loaded.ts';
 import type { CliIo } from './io.ts';
 
 /** The work that `serve` begins before most of the program is loaded. */
 export interface Start {
   readonly signals: StopSignals;
-  readonly reading: FirstReading;
+  readonly reading: Promise<LoadedFiles>;
 }
 
 /** Begins to read the configuration on another thread, while this thread loads the program. */
 export function begin(io: CliIo, file: string): Start {
   // Until there is a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   io.onSignal('SIGHUP', () => {});
-  return { signals: stopSignals(io), reading: beginReading({ file, env: io.env }, io.clock()) };
+  return { signals: stopSignals(io), reading: beginReading({ file, env: io.env }) };
 }
 
 /** Promises that resolve at the first and at the second SIGTERM or SIGINT. */

@@ -5,9 +5,9 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import { unpackCodec } from '../envelope/formats.ts';
 import { IdleThread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
+import type { FileVersions } from '../yaml/files.ts';
 import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
 import { lockedKeys, type LoadedFiles, type LockedKeys } from './loaded.ts';
-import type { EpochMs } from '../times.ts';
 
 /** Asks a KMS to unwrap master keys. */
 export type UnwrapKeys = (locked: LockedKeys) => Promise<readonly MasterKey[]>;
@@ -17,10 +17,12 @@ const deadline = 300_000;
 
 /** The options of `loadInThread`. */
 interface LoadOptions {
+  /** The files in the result if the thread dies. Default: none. */
+  readonly watched?: FileVersions;
   /** Called on this thread if master keys are locked. The files are then read again. Without `unwrap`, the keys stay locked. */
   readonly unwrap?: UnwrapKeys;
   /** A first attempt at the same task, which has already begun. */
-  readonly first?: FirstReading;
+  readonly first?: Promise<LoadedFiles>;
   /** The thread to use. Default: a thread that ends as soon as it is idle. */
   readonly thread?: LoadThread;
 }
@@ -29,17 +31,15 @@ interface LoadOptions {
  * Runs `loadFiles` on another thread, so that this thread can keep serving requests. The memory for libraries and text is freed when the
  * other thread ends. If the thread dies, the result is a problem with each of the two files.
  *
- * @param watched the files in the result if the thread dies
  * @throws AccountsError from `unwrap`
  */
 export async function loadInThread(
   task: WorkerTask,
-  watched: readonly string[],
-  { unwrap, first, thread = new LoadThread() }: LoadOptions = {},
+  { watched = new Map(), unwrap, first, thread = new LoadThread() }: LoadOptions = {},
 ): Promise<LoadedFiles> {
   try {
     for (let { unwrapped = [] } = task; ;) {
-      const reading = unwrapped.length === 0 ? first?.files : undefined;
+      const reading = unwrapped.length === 0 ? first : undefined;
       const loaded = await (reading ?? thread.load({ ...task, unwrapped }));
       const locked = lockedKeys(loaded);
       if (unwrap === undefined || locked === undefined) return loaded;
@@ -52,19 +52,12 @@ export async function loadInThread(
   }
 }
 
-/** A first attempt to load the files, which has already begun. */
-export interface FirstReading {
-  /** When the attempt began. */
-  readonly since: EpochMs;
-  readonly files: Promise<LoadedFiles>;
-}
-
 /** Begins a first attempt to load the files, whose result `loadInThread` uses later. */
-export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
+export function beginReading(task: WorkerTask): Promise<LoadedFiles> {
   const files = new LoadThread().load(task);
   // The attempt may fail before anyone waits for its result.
   files.catch(() => {});
-  return { since, files };
+  return files;
 }
 
 /** Loads one task at a time on another thread, which is started when a task needs it. */

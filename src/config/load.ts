@@ -60,7 +60,8 @@ export function loadFiles(
   ): LoadedFiles => ({
     sidecar: settings,
     accounts,
-    files: [...new Set([...files.seen, ...filesOfStore.seen, ...filesOfAccounts.seen])],
+    // If a file was read twice and has changed in between, its first version shows that it must be read again.
+    files: new Map([...filesOfAccounts.seen, ...filesOfStore.seen, ...files.seen]),
     digests: { sidecar: files.digest, accounts: filesOfAccounts.digest },
   });
   if (running === undefined) {

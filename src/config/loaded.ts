@@ -1,6 +1,7 @@
 import type { Account } from '../accounts/account.ts';
 import type { Revocable } from '../accounts/file/read.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
+import type { FileVersions } from '../yaml/files.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
 import type { RefusedStore } from './try-store.ts';
@@ -28,8 +29,8 @@ export interface LoadedFiles {
   readonly sidecar: FileContent<Settings>;
   /** Undefined if the accounts are not in a file. */
   readonly accounts: AccountsContent | undefined;
-  /** Absolute paths of all files to watch: those that were read, and those that could not be read. */
-  readonly files: readonly string[];
+  /** All files to watch: those that were read, and those that could not be read. The versions are those before the files were read. */
+  readonly files: FileVersions;
   /** Set if the settings were refused because of the store that they name. */
   readonly refused?: RefusedStore;
 }

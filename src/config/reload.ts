@@ -1,6 +1,7 @@
-import { statSync, watch, type BigIntStats, type FSWatcher } from 'node:fs';
+import { watch, type FSWatcher } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../telemetry/logger.ts';
+import { readStats, readVersion, type FileVersions } from '../yaml/files.ts';
 import type { Env } from '../yaml/values.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, LoadThread, type UnwrapKeys } from './load-in-thread.ts';
@@ -8,7 +9,6 @@ import type { WorkerTask } from './load-messages.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type LoadedFiles, type LockedKeys, type ReloadedFiles } from './loaded.ts';
 import type { RefusedStore } from './try-store.ts';
-import type { EpochMs } from '../times.ts';
 
 /** A file is often written in several steps. It is read this many milliseconds after the last step. */
 const settleTime = 100;
@@ -38,8 +38,6 @@ interface ReloaderOptions {
   /** The sidecar's file. */
   readonly file: string;
   readonly env: Env;
-  /** The clock whose time is compared with file times. */
-  readonly clock: () => EpochMs;
   /** Returns the current store. */
   readonly running: () => StoreSettings;
   readonly unwrap: UnwrapKeys;
@@ -53,8 +51,8 @@ export class Reloader {
   readonly #watched = new Map<string, WatchedPath>();
   /** Folders that cannot be watched and for which a warning has been logged. */
   readonly #unwatched = new Set<string>();
-  /** For each file, the version that was read last. */
-  #files: ReadonlyMap<string, string> = new Map();
+  /** The versions that were read last. */
+  #files: FileVersions = new Map();
   #polling: NodeJS.Timeout | undefined;
   #settling: NodeJS.Timeout | undefined;
   #settlingAtMost: NodeJS.Timeout | undefined;
@@ -82,23 +80,21 @@ export class Reloader {
     this.#options = options;
   }
 
-  /**
-   * Watches `files` (absolute paths) and no other files.
-   *
-   * @param readSince when reading the files began. A file that has changed since then is read again
-   */
-  watch(files: readonly string[], readSince: EpochMs): void {
-    const known = this.#files;
-    this.#files = new Map(files.map((file) => [file, known.get(file) ?? readVersion(file)]));
+  /** Watches `files` and no other files. A file that no longer has the version in `files` is read again. */
+  watch(files: FileVersions): void {
+    this.#files = files;
     this.#polling ??= setInterval(() => this.#poll(), pollInterval).unref();
-    const added = this.#watchFolders();
-    // Changes to a file are ignored until its name is known, even in a folder that is already watched.
-    const missed = [...added, ...files.filter((file) => !known.has(file) || added.includes(dirname(file)))];
-    if (missed.some((path) => changedSince(path, readSince))) this.#changed();
+    this.#watchFolders();
+    // Until a file's name is known and its folder is watched, changes to the file are ignored.
+    if (this.#isOutdated()) this.#changed();
   }
 
-  /** Watches the folders of all files. Returns the folders that were not watched before. */
-  #watchFolders(): readonly string[] {
+  #isOutdated(): boolean {
+    return [...this.#files].some(([file, version]) => readVersion(file) !== version);
+  }
+
+  /** Watches the folders of all files. */
+  #watchFolders(): void {
     const folders = new Set([...this.#files.keys()].map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
       const isNeeded = folders.has(folder);
@@ -113,16 +109,13 @@ export class Reloader {
       watcher.close();
       this.#watched.delete(folder);
     }
-    const added = [...folders].filter((folder) => !this.#watched.has(folder));
-    for (const folder of added) this.#watchFolder(folder);
-    return added;
+    for (const folder of folders) if (!this.#watched.has(folder)) this.#watchFolder(folder);
   }
 
   #poll(): void {
     if (this.#loading) return;
     this.#watchFolders();
-    const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
-    if (isChanged) this.#changed();
+    if (this.#isOutdated()) this.#changed();
     else if (this.#refused?.mayEnd === true && !this.#retrying) void this.#retry();
     // Try again, because a lack of memory, for example, may have caused the failure. A revocation must not wait until a file changes again.
     else if (this.#hasFailed) void this.#reload(true);
@@ -135,7 +128,7 @@ export class Reloader {
   async #retry(): Promise<void> {
     this.#retrying = true;
     const before = this.#refused;
-    const loaded = await loadInThread(this.#task(undefined), []);
+    const loaded = await loadInThread(this.#task(undefined));
     this.#retrying = false;
     // By now, the files may name another store, which takes effect only if someone asks for a reload.
     const isSame = this.#refused?.digest === before?.digest;
@@ -182,15 +175,14 @@ export class Reloader {
   async #loadAndApply(isRepeated: boolean): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
-    const { clock, apply } = this.#options;
-    const readSince = clock();
+    const { apply } = this.#options;
     const unwrapped = this.#unwrapped;
     const isAsked = this.#isAsked;
     this.#isAsked = false;
-    // The versions are read before the files, so that a change in between is noticed.
-    this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
+    // If the thread dies, a file is outdated only if it has changed since then. Otherwise, the next load would begin at once.
+    const watched = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
     const task = this.#task(isAsked ? undefined : this.#refused);
-    const loaded = await loadInThread(task, [...this.#files.keys()], { thread: this.#thread });
+    const loaded = await loadInThread(task, { watched, thread: this.#thread });
     this.#loading = false;
     const locked = lockedKeys(loaded);
     const tellsOfStore = isDecided(loaded);
@@ -203,7 +195,7 @@ export class Reloader {
     if (this.#unwrapped === unwrapped)
       this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
     if (this.#stopped) return;
-    this.watch(loaded.files, readSince);
+    this.watch(loaded.files);
     apply({ ...loaded, isRepeated, ...(locked && { sidecar: undefined }) });
     if (locked !== undefined) this.#unlocking ??= this.#unlock(locked);
   }
@@ -269,27 +261,4 @@ function isDecided(loaded: LoadedFiles): boolean {
 function readIdentity(folder: string): string {
   const stats = readStats(folder);
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
-}
-
-/** The time of a change comes from a clock of the kernel that may be this many milliseconds behind. */
-const kernelTick = 10;
-
-/** Whether a file, or a folder's list of entries, has changed since this time. */
-function changedSince(path: string, time: EpochMs): boolean {
-  return Number(readStats(path)?.ctimeMs ?? 0) >= time - kernelTick;
-}
-
-/** Text that differs after each change to a file or to a link to it; empty if there is no file. */
-function readVersion(path: string): string {
-  const stats = readStats(path);
-  return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
-}
-
-/** The state of a file or a folder; undefined if it does not exist or is not accessible, which loading reports. */
-function readStats(path: string): BigIntStats | undefined {
-  try {
-    return statSync(path, { bigint: true });
-  } catch {
-    return undefined;
-  }
 }

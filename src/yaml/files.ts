@@ -1,6 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
-import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  type BigIntStats,
+  type Stats,
+} from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { WrongValue } from '../input/value-types.ts';
 import { cryptography } from '../cryptography.ts';
@@ -18,11 +28,15 @@ export function permissionDenied(): string {
 /** Maximum size of a file in bytes, which is many times the size of 10,000 accounts. */
 const maxSize = 256 * 1_048_576;
 
-/** Reads the files of one configuration and remembers their paths. */
+/** Reads the files of one configuration and remembers their versions. */
 export class Files {
-  /** Absolute paths of all files that were read or could not be read, for watching. */
-  readonly seen = new Set<string>();
+  readonly #seen = new Map<string, string>();
   readonly #hash = createHash(cryptography.digest.algorithm);
+
+  /** The versions of all files that were read or could not be read, before they were read, by absolute path. */
+  get seen(): FileVersions {
+    return this.#seen;
+  }
 
   /** SHA-256 of the paths and the content of all files that were read, in hex. */
   get digest(): string {
@@ -32,16 +46,38 @@ export class Files {
   /** Reads the text of a file. @throws WrongValue if it cannot be read as UTF-8 */
   read(path: string): string {
     const absolute = resolve(path);
-    this.seen.add(absolute);
+    this.#see(absolute);
     const bytes = readBytes(absolute);
     this.#hash.update(`${absolute}\0${bytes.length}\0`).update(bytes);
     // The target of a symbolic link may be replaced in its own folder. Watching the folder of the link would miss that.
-    this.seen.add(resolveRealPath(absolute));
+    this.#see(resolveRealPath(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     const text = bytes.toString();
     // The bytes may contain secrets, and Node reuses their memory without clearing it.
     bytes.fill(0);
     return text;
+  }
+
+  #see(path: string): void {
+    if (!this.#seen.has(path)) this.#seen.set(path, readVersion(path));
+  }
+}
+
+/** Versions of files, by absolute path. */
+export type FileVersions = ReadonlyMap<string, string>;
+
+/** Text that differs after each change to a file or to a link to it; empty if there is no file. */
+export function readVersion(path: string): string {
+  const stats = readStats(path);
+  return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
+}
+
+/** The state of a file or a folder; undefined if it does not exist or is not accessible, which loading reports. */
+export function readStats(path: string): BigIntStats | undefined {
+  try {
+    return statSync(path, { bigint: true });
+  } catch {
+    return undefined;
   }
 }
 

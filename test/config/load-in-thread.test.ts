@@ -15,6 +15,8 @@ import { acmeLive, acmeTest, enabledOf, keys, noMemory } from '../support/sideca
 
 const files = { 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() };
 
+const watched = new Map([['/watched', 'version']]);
+
 describe('loading in another thread', () => {
   const previous = { ...acmeLive, until: '2036-01-01' };
   const entry = {
@@ -28,13 +30,13 @@ describe('loading in another thread', () => {
   test('returns the configuration that this thread would have loaded', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry, globexEntry(keys.globex)) });
     const file = folder.file('sidecar.yaml');
-    expect(await loadInThread({ file, env: {} }, [])).toEqual(loadFiles(file, {}));
+    expect(await loadInThread({ file, env: {} })).toEqual(loadFiles(file, {}));
   });
 
   test('returns all problems that this thread would have found', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': { surplus: 1 } });
     const file = folder.file('sidecar.yaml');
-    const loaded = await loadInThread({ file, env: {} }, []);
+    const loaded = await loadInThread({ file, env: {} });
     expect(loaded.sidecar.ok).toBe(false);
     expect(combine(loaded)).toEqual(loadConfig(file, {}));
   });
@@ -42,26 +44,25 @@ describe('loading in another thread', () => {
   test('passes on the given environment variables, and no others', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('${HERE}') });
     const file = folder.file('sidecar.yaml');
-    const { sidecar } = await loadInThread({ file, env: { HERE: 'http://127.0.0.1:7' } }, []);
+    const { sidecar } = await loadInThread({ file, env: { HERE: 'http://127.0.0.1:7' } });
     expect(sidecar.ok && sidecar.value.environments[0]?.upstream.origin).toBe('http://127.0.0.1:7');
-    expect((await loadInThread({ file, env: {} }, [])).sidecar.ok).toBe(false);
+    expect((await loadInThread({ file, env: {} })).sidecar.ok).toBe(false);
   });
 
   test('continues a load that has begun, and does not read the files again', async () => {
     const folder = new Folder(files);
     const task = { file: folder.file('sidecar.yaml'), env: {} };
-    const first = beginReading(task, 1_700_000_000_000);
-    const read = await first.files;
+    const first = beginReading(task);
+    const read = await first;
     folder.write({ 'sidecar.yaml': { surplus: 1 } });
-    expect(await loadInThread(task, [], { first })).toBe(read);
-    expect(first.since).toBe(1_700_000_000_000);
+    expect(await loadInThread(task, { first })).toBe(read);
   });
 
   test('returns the problem of a load that failed before anything awaited it', async () => {
     const task = { file: new Folder(files).file('sidecar.yaml'), env: { HERE: (() => '') as unknown as string } };
-    const first = beginReading(task, 0);
+    const first = beginReading(task);
     await new Promise((resolve) => void setImmediate(resolve));
-    const { sidecar } = await loadInThread(task, [], { first });
+    const { sidecar } = await loadInThread(task, { first });
     expect(sidecar).toMatchObject({ ok: false, problems: [{ message: expect.stringContaining('DataCloneError') }] });
   });
 
@@ -72,14 +73,14 @@ describe('loading in another thread', () => {
     const env = { HERE: (() => 'canary') as unknown as string };
     const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
-    const loaded = await loadInThread({ file, env }, ['/watched']);
+    const loaded = await loadInThread({ file, env }, { watched });
     expect(loaded).toEqual({
       sidecar: content,
       accounts: { ...content, revocable: [] },
-      files: ['/watched'],
+      files: watched,
       digests: {},
     });
-    expect(combine(loaded)).toEqual({ ...content, files: ['/watched'], digests: {} });
+    expect(combine(loaded)).toEqual({ ...content, files: watched, digests: {} });
   });
 
   test('returns a problem if it takes longer than five minutes', async () => {
@@ -88,7 +89,7 @@ describe('loading in another thread', () => {
     const file = new Folder(files).file('sidecar.yaml');
     const ended = vi.spyOn(Worker.prototype, 'terminate');
     onTestFinished(() => ended.mockRestore());
-    const loading = loadInThread({ file, env: {} }, ['/watched']);
+    const loading = loadInThread({ file, env: {} }, { watched });
     // At this point, the thread has not begun to load anything.
     vi.advanceTimersByTime(299_999);
     expect(ended).not.toHaveBeenCalled();
@@ -99,7 +100,7 @@ describe('loading in another thread', () => {
     expect(await loading).toEqual({
       sidecar: content,
       accounts: { ...content, revocable: [] },
-      files: ['/watched'],
+      files: watched,
       digests: {},
     });
   });
@@ -115,7 +116,7 @@ describe('loading in another thread', () => {
       started.mockClear();
       for (const id of ['one', 'two']) {
         folder.write({ 'accounts.yaml': accountsFile({ ...globexEntry(), id }) });
-        const { accounts } = await loadInThread(task, [], { thread });
+        const { accounts } = await loadInThread(task, { thread });
         expect(accounts).toMatchObject({ ok: true, value: [{ id }] });
       }
       return new Set(started.mock.contexts).size;
@@ -131,9 +132,7 @@ describe('loading in another thread', () => {
     onTestFinished(() => ended.mockRestore());
     const thread = new LoadThread(1);
     for (const times of [1, 2]) {
-      expect((await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, [], { thread })).sidecar.ok).toBe(
-        true,
-      );
+      expect((await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, { thread })).sidecar.ok).toBe(true);
       await eventually('the thread is ended', () => ended.mock.calls.length === times);
     }
   });
@@ -161,7 +160,7 @@ describe('loading in another thread', () => {
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const task = { file: folder.file('sidecar.yaml'), env: {} };
     const problemsIn = async (more: object): Promise<readonly { path: string; message: string }[]> => {
-      const loaded = await loadInThread({ ...task, ...more }, []);
+      const loaded = await loadInThread({ ...task, ...more });
       return loaded.accounts?.ok === false ? loaded.accounts.problems : [];
     };
     const running = { type: 'file', file: folder.file('accounts.yaml'), masterKeys: [], auditKeys: [] };
@@ -173,7 +172,7 @@ describe('loading in another thread', () => {
 
   test('returns codecs that open envelopes with current and previous credentials', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
-    const { accounts } = await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []);
+    const { accounts } = await loadInThread({ file: folder.file('sidecar.yaml'), env: {} });
     const { current, grace } = enabledOf(accounts?.ok === true ? accounts.value[0]?.encryption.test : undefined);
     const candidates = [current, grace?.previous].filter((each) => each !== undefined);
     expect(candidates).toHaveLength(2);
@@ -214,7 +213,7 @@ describe('loading 10,000 accounts in another thread', () => {
     turn();
 
     const loaded = vi.fn<(result: LoadedFiles) => void>();
-    void loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []).then(loaded);
+    void loadInThread({ file: folder.file('sidecar.yaml'), env: {} }).then(loaded);
     let answered = 0;
     while (loaded.mock.calls.length === 0) {
       expect((await send({ port }, 'GET /')).body).toBe('answered');

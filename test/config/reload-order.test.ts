@@ -8,6 +8,7 @@ import type { LoadedFiles, ReloadedFiles } from '../../src/config/loaded.ts';
 import { maxSettleTime, pollInterval, Reloader } from '../../src/config/reload.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { eventually } from '../support/eventually.ts';
+import { readVersion, type FileVersions } from '../../src/yaml/files.ts';
 import { Folder } from '../support/folder.ts';
 
 /** The loads so far. The test ends each of them. */
@@ -19,10 +20,13 @@ vi.mock('../../src/config/load-in-thread.ts', () => ({
   },
   loadInThread: (task: WorkerTask) => {
     const { promise, resolve } = Promise.withResolvers<Partial<LoadedFiles>>();
-    loads.push({ task, end: (loaded) => resolve({ files: [task.file], digests: {}, ...loaded }) });
+    loads.push({ task, end: (loaded) => resolve({ files: versions(task.file), digests: {}, ...loaded }) });
     return promise;
   },
 }));
+
+/** These files as they are now. */
+const versions = (...files: readonly string[]): FileVersions => new Map(files.map((file) => [file, readVersion(file)]));
 
 const refused = { digest: 'a', reason: 'the database has no accounts', mayEnd: false };
 const invalid = { sidecar: { ok: false, problems: [] } } as const;
@@ -43,11 +47,11 @@ function start() {
   const log = createLogger('info', { write: () => {} });
   const applied: ReloadedFiles[] = [];
   const apply = (files: ReloadedFiles): void => void applied.push(files);
-  const options = { file, env: {}, clock: Date.now, running: () => running, apply, log };
+  const options = { file, env: {}, running: () => running, apply, log };
   const unwrap = vi.fn<UnwrapKeys>(async ({ keys }) => keys.map((key) => ({ ...key, problem: 'the KMS is away' })));
   const reloader = new Reloader({ ...options, unwrap });
   onTestFinished(() => reloader.stop());
-  reloader.watch([file], Infinity);
+  reloader.watch(versions(file));
   const load = async (index: number) => {
     await eventually(`load ${index} begins`, () => loads[index] !== undefined, { timeout: 5_000 });
     const { task, end } = loads[index] ?? { end: () => {} };
@@ -134,10 +138,11 @@ test('a file that the settings have named for the first time is read again if it
   loads.length = 0;
   void reloader.reload();
   const first = await load(0);
+  const read = versions(folder.file('sidecar.yaml'), folder.file('second.yaml'));
   folder.write({ 'second.yaml': 'after' });
   // The file's event arrives while its name is unknown.
   await delay(100);
-  first.end({ ...valid, files: [folder.file('sidecar.yaml'), folder.file('second.yaml')] });
+  first.end({ ...valid, files: read });
   await load(1);
 });
 

@@ -39,7 +39,6 @@ class Followed {
     this.reloader = new Reloader({
       file,
       env,
-      clock: Date.now,
       running: () => ({
         type: 'file',
         file: join(dirname(file), running),
@@ -59,8 +58,8 @@ class Followed {
   }
 
   /** Watches the current files, as the sidecar does at startup. */
-  watch(readSince = Infinity): this {
-    this.reloader.watch(loadConfig(this.#file, {}).files, readSince);
+  watch(): this {
+    this.reloader.watch(loadConfig(this.#file, {}).files);
     return this;
   }
 
@@ -93,6 +92,26 @@ const hasPrefix =
 
 const problemsOf = (loaded: LoadResult): readonly string[] =>
   loaded.ok ? [] : loaded.problems.map(({ path, message }) => `${path} ${message}`);
+
+/** A folder with two versions of the files, of which the second one has a key, and a link to the first one. */
+function releases(): { readonly parent: Folder; readonly path: string } {
+  const parent = new Folder({});
+  for (const [name, apiKeys] of [
+    ['1', []],
+    ['2', [keys.globex]],
+  ] as const) {
+    mkdirSync(parent.file(name));
+    parent.write({ [`${name}/sidecar.yaml`]: files['sidecar.yaml'] });
+    parent.write({ [`${name}/accounts.yaml`]: withKeys(...apiKeys) });
+  }
+  symlinkSync('1', parent.file('current'));
+  return { parent, path: parent.file('current/sidecar.yaml') };
+}
+
+function swapTo(parent: Folder, name: string): void {
+  symlinkSync(name, parent.file('next'));
+  renameSync(parent.file('next'), parent.file('current'));
+}
 
 describe('the configuration is loaded again after', () => {
   test('a file is written', async () => {
@@ -156,7 +175,7 @@ describe('the configuration is loaded again after', () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     folder.write({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { file: other.file('accounts.yaml') } }) });
-    await followed.until((last) => last.files.includes(other.file('accounts.yaml')));
+    await followed.until((last) => last.files.has(other.file('accounts.yaml')));
     other.write({ 'accounts.yaml': withKeys(keys.globex, keys.globexPublic) });
     await followed.until(hasKeys(2));
   });
@@ -165,9 +184,17 @@ describe('the configuration is loaded again after', () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml'));
     const { files: read } = loadConfig(folder.file('sidecar.yaml'), {});
-    const readSince = Date.now() - 1_000;
     folder.replace({ 'accounts.yaml': withKeys(keys.globex) });
-    followed.reloader.watch(read, readSince);
+    followed.reloader.watch(read);
+    await followed.until(hasKeys(1));
+  });
+
+  test('a link above the files is swapped, to files that are older than the first load, before the start of watching', async () => {
+    const { path, parent } = releases();
+    const followed = new Followed(path);
+    const { files: read } = loadConfig(path, {});
+    swapTo(parent, '2');
+    followed.reloader.watch(read);
     await followed.until(hasKeys(1));
   });
 
@@ -182,18 +209,9 @@ describe('the configuration is loaded again after', () => {
   });
 
   test('its folder is replaced and a reload is requested, and after each later change', async () => {
-    const parent = new Folder({});
-    const made = (name: string, apiKeys: readonly string[]): void => {
-      mkdirSync(parent.file(name));
-      parent.write({ [`${name}/sidecar.yaml`]: files['sidecar.yaml'] });
-      parent.write({ [`${name}/accounts.yaml`]: withKeys(...apiKeys) });
-    };
-    made('1', []);
-    made('2', [keys.globex]);
-    symlinkSync('1', parent.file('current'));
-    const followed = new Followed(parent.file('current/sidecar.yaml')).watch();
-    symlinkSync('2', parent.file('next'));
-    renameSync(parent.file('next'), parent.file('current'));
+    const { path, parent } = releases();
+    const followed = new Followed(path).watch();
+    swapTo(parent, '2');
     void followed.reloader.reload();
     await followed.until(hasKeys(1));
     parent.write({ '2/accounts.yaml': withKeys(keys.globex, keys.globexPublic) });
@@ -346,13 +364,7 @@ describe('changes that no watch reports are seen within 30 seconds:', () => {
         renameSync(parent.file('2'), parent.file('current'));
       },
     ],
-    [
-      'a link that is swapped above',
-      (parent: Folder) => {
-        symlinkSync('2', parent.file('next'));
-        renameSync(parent.file('next'), parent.file('current'));
-      },
-    ],
+    ['a link that is swapped above', (parent: Folder) => swapTo(parent, '2')],
   ])('%s, and at once each later change', async (name, swap) => {
     const parent = new Folder({});
     for (const version of ['1', '2']) {

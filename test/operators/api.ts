@@ -99,7 +99,7 @@ function follow({ app }: TestSidecar, config: Config, folder: Folder, defer: Def
     const value = accounts.map((account) => unwrapAccount(account, vault));
     // Without a valid sidecar.yaml, the current settings stay in force.
     const sidecar = { ok: false, problems: [] } as const;
-    app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [], digests: {} });
+    app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: new Map(), digests: {} });
   });
   defer(() => watcher.close());
 }

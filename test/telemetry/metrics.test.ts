@@ -385,7 +385,7 @@ describe('reloads', () => {
     sidecar.app.reload({
       sidecar: { ok: false, problems },
       accounts: { ok: true, value: [], warnings: [] },
-      files: [],
+      files: new Map(),
       digests: {},
     });
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([
@@ -397,7 +397,7 @@ describe('reloads', () => {
     sidecar.app.reload({
       sidecar: { ok: true, value: settings, warnings: [] },
       accounts: undefined,
-      files: [],
+      files: new Map(),
       digests: {},
     });
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([

@@ -63,7 +63,7 @@ describe('references', () => {
     read(value(text), { file: 'here' });
     read(value(text), { file: 'none' });
     read(pem(text), '/none.pem');
-    expect([...files.seen]).toEqual([join(directory, 'here'), join(directory, 'none'), '/none.pem']);
+    expect([...files.seen.keys()]).toEqual([join(directory, 'here'), join(directory, 'none'), '/none.pem']);
   });
 });
 

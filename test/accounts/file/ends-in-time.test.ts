@@ -34,7 +34,7 @@ test('a grace and a key loaded by the other thread end in the running sidecar at
   const { origin, seen } = await startUpstream();
   const bodiesFrom = (index: number): readonly string[] => seen.slice(index).map(({ body }) => body);
   const folder = new Folder({ 'sidecar.yaml': sidecarFile(origin), 'accounts.yaml': accounts });
-  const loaded = combine(await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []));
+  const loaded = combine(await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }));
   if (!loaded.ok) throw new Error('the files are valid');
   let now = until - 1;
   const sidecar = await startSidecar(loaded.config, () => now);
