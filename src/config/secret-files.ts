@@ -9,6 +9,9 @@ const secretMember =
 
 const masterKeyMember = /\.masterKey\b/;
 
+/** Members with private keys, written as the path of a file with the PEM text, or as that text. */
+const privateKeyMember = /^(?:listen|operators)\.tls\.key$|^environments\.(?:test|live)\.upstream\.key$/;
+
 /** The mode bit that lets users other than the owner and the group read a file. */
 const othersRead = 0o004;
 
@@ -21,17 +24,20 @@ export function warnOfReadableSecrets(file: YamlFile, hasKms: boolean): void {
     const member = formatPath(path);
     // If there is a KMS, the file contains only wrapped master keys.
     if (hasKms && masterKeyMember.test(member)) continue;
-    if (secretMember.test(member) && isReadableByOthers(resolve(file.directory, written))) {
+    const isSecret = secretMember.test(member) || privateKeyMember.test(member);
+    if (isSecret && isReadableByOthers(resolve(file.directory, written))) {
       file.warn(path, 'every user of this machine can read the file: use mode 0600, or 0640');
     }
   }
 }
 
-/** Finds the values of the form `{ file: path }`. */
+/** Finds the values of the form `{ file: path }`, and the paths of private keys. */
 function* filesIn(
   value: unknown,
   path: MemberPath,
 ): Generator<{ readonly path: MemberPath; readonly written: string }> {
+  const isPath = typeof value === 'string' && !/^-----BEGIN|^\$\{/.test(value);
+  if (isPath && privateKeyMember.test(formatPath(path))) yield { path, written: value };
   if (typeof value !== 'object' || value === null) return;
   const { file: written } = value as { readonly file?: unknown };
   if (typeof written === 'string') yield { path, written };

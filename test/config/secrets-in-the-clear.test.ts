@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
 import { runCommand } from '../support/cli.ts';
 import { startServe } from '../support/command.ts';
 import { acmeEntry, accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
@@ -82,10 +83,25 @@ test.each([
   ['accounts.masterKey', { masterKey: { file: 'master-key' } }, {}, 'master-key'],
   ['accounts.masterKey.test', { masterKey: { test: { file: 'master-key' } } }, {}, 'master-key'],
   ['audit.key', {}, { audit: { key: { file: 'audit.pem' } } }, 'audit.pem'],
+  ['listen.tls.key', {}, { listen: { tls: { cert: 'tls.crt', key: 'tls.key' } } }, 'tls.key'],
+  ['listen.tls.key', {}, { listen: { tls: { cert: 'tls.crt', key: { file: 'tls.key' } } } }, 'tls.key'],
+  [
+    'operators.tls.key',
+    {},
+    { operators: { token: { file: 'operators-token' }, tls: { cert: 'tls.crt', key: 'tls.key' } } },
+    'tls.key',
+  ],
+  [
+    'environments.test.upstream.key',
+    {},
+    { environments: { test: { upstream: { url: 'https://core', cert: 'tls.crt', key: 'tls.key' } } } },
+    'tls.key',
+  ],
 ])('check warns if %s is in a file that every user can read', async (member, accounts, more, file) => {
   const folder = folderWith({ ...acmeEntry, encryption: {} }, accounts, more);
+  const pair = createAuthority().issue('DNS:localhost');
   const auditKey = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
-  folder.write({ token: 'a'.repeat(32), 'audit.pem': auditKey });
+  folder.write({ token: 'a'.repeat(32), 'audit.pem': auditKey, 'tls.crt': pair.cert, 'tls.key': pair.key });
   for (const [mode, isWarned] of [
     [0o600, false],
     [0o640, false],
