@@ -70,7 +70,7 @@ export function directoryMonitor(
     disconnected: (err) =>
       log.error(
         { err },
-        'no connection to the database of the accounts: cached API keys keep working for a limited time',
+        'no connection to the database of the accounts: if keys cannot be looked up, cached ones keep working for a limited time',
       ),
     changed: (differences) => differences.forEach((difference) => logChange(log, difference)),
     lost: (changes) => {

@@ -53,11 +53,11 @@ export interface TestProxy {
   readonly url: string;
   /** Ends all connections and refuses new ones until `mend`. */
   cut(): void;
-  /** Stops forwarding, as if the cable were pulled. New connections get no response either. */
-  freeze(): void;
+  /** Stops forwarding, as if the cable were pulled. New connections get no response either. @param one only this connection */
+  freeze(one?: Socket): void;
   /** Forwards the clients' bytes, but not the server's. */
   mute(): void;
-  /** Holds the server's bytes back until `release` forwards them in one piece. */
+  /** Holds the server's bytes back until `release` forwards them, in one piece for each connection, the last connection first. */
   hold(): void;
   release(): void;
   /** The bytes held back. */
@@ -74,7 +74,7 @@ export interface TestProxy {
   readonly open: number;
   readonly most: number;
   /** Called with the clients' bytes before they are forwarded. */
-  onSent: ((data: Buffer) => void) | undefined;
+  onSent: ((data: Buffer, client: Socket) => void) | undefined;
 }
 
 /** Starts a server before this file's tests and removes it afterwards. Call it outside of tests. */
@@ -171,6 +171,7 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
   const pairs = new Set<readonly [Socket, Socket]>();
   let state: 'open' | 'cut' | 'frozen' | 'mute' | 'held' | 'without news' | 'ending' = 'open';
   let held: { readonly client: Socket; readonly data: Buffer }[] = [];
+  let frozen: Socket | undefined;
   let connections = 0;
   let most = 0;
   const server = createServer((client) => {
@@ -184,8 +185,8 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     pairs.add(pair);
     most = Math.max(most, pairs.size);
     client.on('data', (data: Buffer) => {
-      proxy.onSent?.(data);
-      if (state !== 'frozen' && state !== 'cut') upstream.write(data);
+      proxy.onSent?.(data, client);
+      if (state !== 'frozen' && state !== 'cut' && client !== frozen) upstream.write(data);
     });
     upstream.on('data', (data: Buffer) => {
       if (state === 'held') held.push({ client, data });
@@ -194,7 +195,8 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
         else client.write(data);
       }
       const isNews = data[0] === notificationResponse;
-      if (state === 'open' || (state === 'without news' && !isNews)) client.write(data);
+      const isForwarded = state === 'open' || (state === 'without news' && !isNews);
+      if (isForwarded && client !== frozen) client.write(data);
     });
     for (const [side, other] of [pair, pair.toReversed()] as const) {
       side?.on('error', () => {});
@@ -221,8 +223,9 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
       state = 'cut';
       endAll();
     },
-    freeze: () => {
-      state = 'frozen';
+    freeze: (one) => {
+      if (one === undefined) state = 'frozen';
+      else frozen = one;
     },
     mute: () => {
       state = 'mute';
@@ -231,9 +234,8 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
       state = 'held';
     },
     release: () => {
-      for (const { client } of held) client.cork();
-      for (const { client, data } of held) client.write(data);
-      for (const { client } of held) client.uncork();
+      const byClient = Map.groupBy(held.toReversed(), ({ client }) => client);
+      for (const [client, pieces] of byClient) client.write(Buffer.concat(pieces.toReversed().map(({ data }) => data)));
       held = [];
       state = 'open';
     },

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, ClientConfig, QueryConfig, QueryResultRow } from 'pg';
 import { lookUpClient } from './clients.ts';
+import { AccountsError } from '../accounts-error.ts';
 import { isConnectionLost } from './failures.ts';
 import { expectNotifications } from './notification-test.ts';
 
@@ -26,21 +27,22 @@ const maxPatience = 60_000;
 const lookUpPatience = 2_000;
 
 /** The events of a connection. */
-interface News {
+interface Events {
   connected(): void;
   /** The connection was lost, or an attempt to connect has failed. */
   lost(error: unknown): void;
-  /** Accounts have changed. @param accounts their ids, separated by spaces; `*` stands for any account */
-  changed(accounts: string): void;
+  /**
+   * Accounts have changed. If this is missing, the connection does not receive notifications of changes.
+   *
+   * @param accounts their ids, separated by spaces; `*` stands for any account
+   */
+  changed?(accounts: string): void;
 }
 
-/**
- * One connection for both queries and notifications of changes, reopened whenever it is lost. Results and notifications arrive in the order
- * in which queries and changes took place, so no change is missed while the connection is open.
- */
+/** One connection, reopened whenever it is lost. Results and notifications arrive in the order in which queries and changes took place. */
 export class Connection {
   readonly #url: string;
-  readonly #news: News;
+  readonly #events: Events;
   #client: Client | undefined;
   #attempt: Promise<void> | undefined;
   #pause = 0;
@@ -48,9 +50,13 @@ export class Connection {
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(url: string, news: News) {
+  constructor(url: string, events: Events) {
     this.#url = url;
-    this.#news = news;
+    this.#events = events;
+  }
+
+  get isOpen(): boolean {
+    return this.#client !== undefined;
   }
 
   /** Connects if there is no connection; resolves when the attempt has succeeded or failed. */
@@ -96,24 +102,27 @@ export class Connection {
       // This reads the certificates that the URL names, which may fail.
       client = await this.#newClient();
       await client.connect();
-      const listen: QueryConfig & Pick<ClientConfig, 'query_timeout'> = {
-        text: `LISTEN ${channel}`,
-        query_timeout: this.#listenPatience,
-      };
-      this.#listenPatience = Math.min(2 * this.#listenPatience, maxPatience);
-      await client.query(listen);
-      await expectNotifications(client, this.#url);
-      // Look-ups must use indexes even if the statistics are wrong, as they are just after an import.
-      await client.query('SET enable_seqscan = off');
+      if (this.#events.changed !== undefined) await this.#listen(client);
+      await prepare(client);
       this.#client = client;
-      this.#listenPatience = firstPatience;
     } catch (error) {
       void client?.end().catch(() => {});
-      this.#news.lost(error);
+      this.#events.lost(error);
       this.#again();
       return;
     }
-    this.#news.connected();
+    this.#events.connected();
+  }
+
+  async #listen(client: Client): Promise<void> {
+    const listen: QueryConfig & Pick<ClientConfig, 'query_timeout'> = {
+      text: `LISTEN ${channel}`,
+      query_timeout: this.#listenPatience,
+    };
+    this.#listenPatience = Math.min(2 * this.#listenPatience, maxPatience);
+    await client.query(listen);
+    await expectNotifications(client, this.#url);
+    this.#listenPatience = firstPatience;
   }
 
   async #newClient(): Promise<Client> {
@@ -121,7 +130,7 @@ export class Connection {
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the database closed the connection')));
     client.on('notification', (news) => {
-      if (news.channel === channel) this.#news.changed(news.payload ?? '');
+      if (news.channel === channel) this.#events.changed?.(news.payload ?? '');
     });
     return client;
   }
@@ -130,7 +139,7 @@ export class Connection {
     if (client !== this.#client) return;
     this.#client = undefined;
     void client.end().catch(() => {});
-    this.#news.lost(error);
+    this.#events.lost(error);
     if (this.#pause === 0) void this.open();
     else this.#again();
   }
@@ -140,4 +149,13 @@ export class Connection {
     this.#pause = Math.min(Math.max(firstPause, this.#pause * 2), maxPause);
     this.#retry = setTimeout(() => void this.open(), this.#pause);
   }
+}
+
+/** Prepares a connection for queries. @throws AccountsError if it leads to a standby, which may be any time behind */
+async function prepare(client: Client): Promise<void> {
+  // Look-ups must use indexes even if the statistics are wrong, as they are just after an import.
+  const { rows } = await client.query<{ standby: boolean }>(
+    `SELECT pg_is_in_recovery() AS standby, set_config('enable_seqscan', 'off', false)`,
+  );
+  if (rows[0]?.standby !== false) throw new AccountsError('store_read_only', 'the database is read-only at the moment');
 }

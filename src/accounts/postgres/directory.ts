@@ -4,6 +4,7 @@ import { unwrapAccount } from '../unwrap-account.ts';
 import type { Vault } from '../vault.ts';
 import { BatchLoader } from './batch-loader.ts';
 import { Connection } from './connection.ts';
+import { ChangeNumbers, selectNumbers, type NumbersRow } from './change-numbers.ts';
 import { accountsError } from './failures.ts';
 import { KeyCache, type Entry, type KeyCacheOptions, type Reading } from './key-cache.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
@@ -12,9 +13,6 @@ import type { MonotonicMs } from '../../times.ts';
 
 /** The interval between heartbeats, in milliseconds. */
 const heartbeat = 1_000;
-
-/** What `unannounced_changes()` returns if every change was announced. */
-const noneUnannounced = '0 0';
 
 /** Once notifications during one query have named this many accounts, it no longer matters which ones. */
 const mostChanged = 1_000;
@@ -40,7 +38,12 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #vault: Vault;
   readonly #monotonic: () => MonotonicMs;
   readonly #monitor: Monitor;
-  readonly #connection: Connection;
+  readonly #lookUps: Connection;
+  /**
+   * Receives notifications of changes. Look-ups have a connection of their own, because any role of the database may send so many
+   * notifications that the result of a look-up would arrive too late behind them.
+   */
+  readonly #news: Connection;
   readonly #announce: (account: string | undefined) => void;
   readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes), queryInterval);
   readonly #cache: KeyCache;
@@ -48,19 +51,17 @@ export class PostgresDirectory implements KeyDirectory {
   #changedMeanwhile = new Set<string>();
   /** The accounts named in notifications that have not been handled yet; `*` stands for any account. */
   readonly #heard = new Set<string>();
-  /** The number of the last change seen. */
-  #lastChange = 0;
-  /** Identifies the changes that were made without a notification. */
-  #unannounced = noneUnannounced;
-  /** Whether `#lastChange`, `#unannounced` and `#tables` must be read again. */
-  #numbersDue = false;
-  /** The ids of the tables. A restore in place fires no trigger, but it changes these ids. */
-  #tables: string | undefined;
-  /** Whether the last query failed, in which case further query errors are not reported. */
-  #failing = false;
-  /** Whether the loss of the connection has been reported. Failed attempts to reconnect are then not reported. */
+  readonly #staleFor: number;
+  /** When the database last responded; undefined if it never has. */
+  #heardAt: MonotonicMs | undefined;
+  readonly #numbers = new ChangeNumbers();
+  /** Whether these numbers are being read. */
+  #isReadingNumbers = false;
+  /** The connections whose last query failed. Further errors are then not reported. */
+  readonly #failing = new Set<Connection>();
+  /** Whether the loss of a connection has been reported. Failed attempts to reconnect are then not reported. */
   #unconnected = false;
-  /** Whether the last look-up on this connection failed. */
+  /** Whether the last look-up failed, or the connection for look-ups is lost. */
   #cannotLookUp = false;
   #closed = false;
   #heartbeat: NodeJS.Timeout | undefined;
@@ -72,27 +73,52 @@ export class PostgresDirectory implements KeyDirectory {
     this.#monitor = monitor;
     this.#announce = heard;
     this.#cache = new KeyCache(cache);
-    this.#connection = new Connection(url, {
-      connected: () => this.#connected(),
-      lost: (error) => this.#lost(error),
+    this.#staleFor = cache.staleFor;
+    this.#lookUps = new Connection(url, {
+      connected: () => {
+        this.#cannotLookUp = false;
+        this.#connected();
+      },
+      lost: (error) => {
+        this.#cannotLookUp = true;
+        this.#lost(error);
+      },
+    });
+    this.#news = new Connection(url, {
+      connected: () => {
+        // Notifications may have been missed while there was no connection.
+        this.#cache.beginSpan();
+        void this.#readNumbers();
+        this.#announce(undefined);
+        this.#connected();
+      },
+      lost: (error) => {
+        this.#cache.endSpan();
+        this.#lost(error);
+      },
       changed: (accounts) => this.#changed(accounts),
     });
   }
 
-  /** Connects; resolves when the first attempt has succeeded or failed. From then on, a lost connection is reopened. */
+  /** Connects; resolves when the first attempts have succeeded or failed. From then on, a lost connection is reopened. */
   async open(): Promise<void> {
     this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
-    await this.#connection.open();
+    await Promise.all([this.#lookUps.open(), this.#news.open()]);
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#heartbeat);
-    await this.#connection.close();
+    await Promise.all([this.#lookUps.close(), this.#news.close()]);
   }
 
   get state(): DirectoryState {
-    return this.#cache.state;
+    const heardAt = this.#heardAt;
+    const usableFor =
+      this.#lookUps.isOpen || heardAt === undefined
+        ? undefined
+        : Math.max(0, heardAt + this.#staleFor - this.#monotonic());
+    return { connected: this.#lookUps.isOpen && this.#news.isOpen, heardAt, usableFor, ...this.#cache.sizes };
   }
 
   find(hash: string): LookupResult | Promise<LookupResult> {
@@ -101,7 +127,7 @@ export class PostgresDirectory implements KeyDirectory {
     if (entry === undefined) return this.#ask(hash);
     if (entry === 'unknown') return this.#answered('cached_unknown', undefined);
     if (this.#cache.isAgeing(entry)) this.#refresh(hash);
-    return this.#answered(cached === undefined || this.#cache.span === undefined ? 'stale' : 'cached', entry.found);
+    return this.#answered(cached === undefined ? 'stale' : 'cached', entry.found);
   }
 
   holds(hash: string): boolean {
@@ -113,9 +139,9 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cannotLookUp ? this.#cache.getStale(hash) : undefined;
   }
 
-  /** Only cached keys are compared, because any other key is read from the database when it is used. */
+  /** Only cached keys are compared, because any other key is read from the database when it is used. False if that is impossible. */
   serves(account: Account): boolean {
-    return this.#cache.serves(account);
+    return this.#lookUps.isOpen && this.#cache.serves(account);
   }
 
   forget(account: string): void {
@@ -145,13 +171,12 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   async #query(hashes: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
-    await this.#connection.ready();
+    await this.#lookUps.ready();
     const { span } = this.#cache;
     this.#changedMeanwhile = new Set();
     const asked = this.#monotonic();
-    if (span === undefined) throw new Error('not connected to the database');
     const done = this.#monitor.query();
-    const rows = await this.#connection
+    const rows = await this.#lookUps
       .query<HolderRow>({
         name: 'look-up',
         text: selectHolders,
@@ -159,13 +184,14 @@ export class PostgresDirectory implements KeyDirectory {
       })
       .catch((error: unknown) => {
         this.#cannotLookUp = true;
-        return this.#failed(error);
+        this.#failed(this.#lookUps, error);
+        throw error;
       })
       .finally(done);
-    this.#failing = false;
+    this.#failing.delete(this.#lookUps);
     this.#cannotLookUp = false;
-    span.heardAt = this.#monotonic();
-    const read = { span, at: asked };
+    this.#heardAt = this.#monotonic();
+    const read = { span: span ?? { heardAt: asked }, at: asked };
     const entries = new Map(rows.map((row) => [row.key.hash, this.#toEntry(row, read)] as const));
     // If a notification of a change has arrived during the query, the rows of the changed account may be out of date, and a key that was
     // not found may exist now. Such results serve the waiting look-ups but are not cached. The results for other accounts are cached,
@@ -175,38 +201,33 @@ export class PostgresDirectory implements KeyDirectory {
       const entry = entries.get(hash);
       if (entry === undefined ? changed.size === 0 : !changed.has(entry.account)) this.#keep(hash, entry, read);
     }
-    if (this.#numbersDue) await this.#readNumbers();
     return entries;
   }
 
-  /**
-   * Reads the number of the last change. If the number is lower than before, changes were lost. If changes were made without a notification
-   * in the meantime, or if the tables have different ids, any account may have changed.
-   */
+  /** Reads the numbers of changes, which arrive after all earlier notifications. */
   async #readNumbers(): Promise<void> {
-    this.#numbersDue = false;
-    const [row] = await this.#connection
-      .query<{ last: string; unannounced: string; tables: string }>({
-        name: 'last-changes',
-        text: `SELECT envelope_sidecar.last_change() AS last, envelope_sidecar.unannounced_changes() AS unannounced,
-          (SELECT string_agg(oid::text, ' ' ORDER BY oid) FROM pg_class
-            WHERE relnamespace = 'envelope_sidecar'::regnamespace AND relkind = 'r') AS tables`,
-      })
-      .catch((error: unknown) => {
-        this.#numbersDue = true;
-        return this.#failed(error);
+    const { span } = this.#cache;
+    if (span === undefined || this.#isReadingNumbers) return;
+    this.#isReadingNumbers = true;
+    const asked = this.#monotonic();
+    const [row] = await this.#news
+      .query<NumbersRow>({ name: 'last-changes', text: selectNumbers })
+      .catch((error: unknown): NumbersRow[] => {
+        this.#failed(this.#news, error);
+        return [];
       });
-    const last = Number(row?.last);
-    if (last < this.#lastChange) {
-      this.#monitor.lost(this.#lastChange - last);
+    this.#isReadingNumbers = false;
+    if (row === undefined) return;
+    this.#failing.delete(this.#news);
+    span.heardAt = asked;
+    this.#heardAt = this.#monotonic();
+    const { lost, areUnannounced } = this.#numbers.compare(row);
+    if (lost > 0) {
+      this.#monitor.lost(lost);
       // If the connection has stayed open, nothing else begins a new span.
       this.#cache.beginSpan();
     }
-    const areOthers = this.#tables !== undefined && row?.tables !== this.#tables;
-    if (areOthers || row?.unannounced !== this.#unannounced) this.#changed('*');
-    this.#tables = row?.tables;
-    this.#lastChange = last;
-    this.#unannounced = row?.unannounced ?? noneUnannounced;
+    if (areUnannounced) this.#changed('*');
   }
 
   #toEntry(row: HolderRow, read: Reading): Entry {
@@ -229,23 +250,17 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   #connected(): void {
-    // Notifications may have been missed while there was no connection.
-    this.#cache.beginSpan();
-    this.#cannotLookUp = false;
+    if (!this.state.connected) return;
     this.#unconnected = false;
-    this.#numbersDue = true;
     this.#monitor.connected();
-    this.#announce(undefined);
   }
 
   #lost(error: unknown): void {
-    this.#cache.endSpan();
     if (!this.#unconnected) this.#monitor.disconnected(accountsError(error));
     this.#unconnected = true;
   }
 
   #changed(accounts: string): void {
-    this.#numbersDue = true;
     this.#loader.invalidate();
     // All notifications from one read of the socket are handled together, because any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
@@ -259,7 +274,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   #dropHeard(): void {
     this.#cache.dropUnknown();
-    if (this.#heard.has('*')) this.#cache.beginSpan();
+    if (this.#heard.has('*') && this.#cache.span !== undefined) this.#cache.beginSpan();
     for (const account of this.#heard) {
       this.#cache.drop(account);
       this.#announce(account === '*' ? undefined : account);
@@ -267,17 +282,16 @@ export class PostgresDirectory implements KeyDirectory {
     this.#heard.clear();
   }
 
-  #failed(error: unknown): never {
+  #failed(connection: Connection, error: unknown): void {
     // A lost connection is reported separately, and a query that `close` has interrupted is not reported.
-    if (this.#cache.span !== undefined && !this.#failing && !this.#closed) this.#monitor.failed(accountsError(error));
-    this.#failing = true;
-    throw error;
+    const isReported = connection.isOpen && this.#failing.size === 0 && !this.#closed;
+    if (isReported) this.#monitor.failed(accountsError(error));
+    this.#failing.add(connection);
   }
 
-  /** Sends a heartbeat, which also finds changes made without a notification. If there is no response, the connection counts as lost. */
+  /** Sends heartbeats, of which one also finds changes made without a notification. A connection without a response counts as lost. */
   #beat(): void {
-    if (this.#cache.span === undefined) return;
-    this.#numbersDue = true;
-    this.#refresh(noHash);
+    if (this.#lookUps.isOpen) this.#refresh(noHash);
+    void this.#readNumbers();
   }
 }

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
 import { differencesButKeys, keyDifferences, keysByHash, type Difference } from '../differences.ts';
-import type { DirectoryState, Principal } from '../key-directory.ts';
+import type { Principal } from '../key-directory.ts';
 import { LastKnown } from './last-known.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -10,12 +10,13 @@ import type { MonotonicMs } from '../../times.ts';
  * period are valid until it ends or a change is announced.
  */
 export interface Span {
-  /** When the database last responded in this period. */
+  /** Until when all notifications have certainly arrived. */
   heardAt: MonotonicMs;
 }
 
 /** When a key was read from the database, and in which span. */
 export interface Reading {
+  /** A span that never was the current one if there was none. */
   readonly span: Span;
   /** When the query began. */
   readonly at: MonotonicMs;
@@ -56,8 +57,6 @@ export class KeyCache {
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
   #span: Span | undefined;
-  /** The current span or, if there is none, the last one. */
-  #latest: Span | undefined;
 
   constructor({ cache, staleFor, monotonic }: KeyCacheOptions) {
     this.#staleFor = staleFor;
@@ -71,19 +70,14 @@ export class KeyCache {
     return this.#span;
   }
 
-  get state(): DirectoryState {
-    const { size: known } = this.#known;
-    const connected = this.#span !== undefined;
-    const heardAt = this.#latest?.heardAt;
-    const usableFor =
-      connected || heardAt === undefined ? undefined : Math.max(0, heardAt + this.#staleFor - this.#monotonic());
-    return { connected, heardAt, usableFor, known, unknown: this.#unknown.size };
+  /** The number of keys that are cached as existing, and as not existing. */
+  get sizes(): { readonly known: number; readonly unknown: number } {
+    return { known: this.#known.size, unknown: this.#unknown.size };
   }
 
-  /** Begins a span. Entries of earlier spans are used only if the database is unreachable. */
+  /** Begins a span. Entries of earlier spans are used only if the database cannot be asked. */
   beginSpan(): void {
     this.#span = { heardAt: this.#monotonic() };
-    this.#latest = this.#span;
   }
 
   /** Ends the current span, because the connection was lost. */
@@ -91,9 +85,8 @@ export class KeyCache {
     this.#span = undefined;
   }
 
-  /** A key's entry if it is valid, or if there is no connection and the entry is not too old. Undefined if the database must be asked. */
+  /** A key's entry if it is valid. Undefined if the database must be asked. */
   get(hash: string): Entry | 'unknown' | undefined {
-    if (this.#span === undefined) return this.getStale(hash);
     const entry = this.#known.get(hash);
     if (this.#isValid(entry?.read)) return entry;
     return this.#isValid(this.#unknown.get(hash)) ? 'unknown' : undefined;
@@ -112,17 +105,11 @@ export class KeyCache {
 
   /** Whether `get` would find a key. This check does not count as a use of the key. */
   has(hash: string): boolean {
-    const entry = this.#known.peek(hash);
-    if (this.#span === undefined) return this.#isUsable(entry);
-    return this.#isValid(entry?.read) || this.#isValid(this.#unknown.peek(hash));
+    return this.#isValid(this.#known.peek(hash)?.read) || this.#isValid(this.#unknown.peek(hash));
   }
 
-  /**
-   * Whether all of the account's cached keys match this version, including those that would be used only if the connection were lost. False
-   * if there is no connection, because the cache may be outdated.
-   */
+  /** Whether all of the account's cached keys match this version, including those that are used only if the database cannot be asked. */
   serves(account: Account): boolean {
-    if (this.#span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
     const keys = keysByHash(account);
     return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {

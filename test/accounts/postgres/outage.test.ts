@@ -1,3 +1,6 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
@@ -184,6 +187,10 @@ describeWithPostgres('the directory during a database outage', () => {
     const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, monotonic: () => now });
     await directory.find(acme);
     now += 60_000;
+    // The next heartbeat shows that no notification has been missed.
+    let read = false;
+    proxy.onSent = (data) => (read ||= data.includes('last-change'));
+    await expect.poll(() => read, patience).toBe(true);
     await directory.find(globex);
     proxy.cut();
     await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
@@ -238,14 +245,63 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(monitor.events).toEqual(['connected']);
   });
 
-  test('works without notifications if they do not arrive, and logs the reason', async () => {
+  test('looks keys up at each use if no notifications arrive, and logs the reason', async () => {
     const { proxy } = await startWithAcme();
     proxy.swallowNotifications();
     const { directory, monitor } = await openDirectory(proxy.url);
-    expect(await directory.find(acme)).toBe('unavailable');
+    for (let i = 0; i < 2; i += 1) expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+    expect(monitor.lookups).toEqual(['found', 'found']);
+    expect(directory.holds(acme)).toBe(false);
+    expect(directory.state.connected).toBe(false);
     expect(monitor.reasons).toEqual([expect.stringContaining('notifications from the database do not arrive')]);
     proxy.mend();
-    await vi.waitFor(async () => expect(await directory.find(acme)).toMatchObject({ account: {} }), patience);
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    await directory.find(acme);
+    expect(directory.holds(acme)).toBe(true);
+    expect(monitor.events).toEqual(['disconnected', 'connected']);
+  });
+
+  test('does not use a cached key while its change may be waiting behind thousands of other notifications', async () => {
+    const { url, proxy } = await startWithAcme();
+    let news: Socket | undefined;
+    proxy.onSent = (data, client) => {
+      if (data.includes('LISTEN envelope_sidecar_accounts')) news = client;
+    };
+    const { directory, monitor } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    expect(directory.holds(acme)).toBe(true);
+    // As if so many notifications arrived that the response to a heartbeat did not.
+    proxy.freeze(news);
+    await put(openStore(url), storedAccount('acme', { active: false }));
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), { timeout: 4_000, interval: 10 });
+    expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
+    expect(monitor.lookups).toEqual(['found', 'found']);
+    expect(directory.state.usableFor).toBeUndefined();
+  });
+
+  test('uses no standby, because it may be any time behind', async () => {
+    const { url } = await startWithAcme();
+    const { directory, monitor } = await openDirectory(url);
+    await directory.find(acme);
+    const signal = join(new URL(url).searchParams.get('host') ?? '', 'data', 'standby.signal');
+    await postgres.stop();
+    writeFileSync(signal, '');
+    await postgres.start();
+    try {
+      await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+      await delay(500);
+      const starting = await openDirectory(url);
+      expect(await starting.directory.find(acme)).toBe('unavailable');
+      expect(starting.monitor.reasons).toEqual(['the database is read-only at the moment']);
+      expect(await directory.find(globex)).toBe('unavailable');
+      expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+      expect(monitor.lookups.at(-1)).toBe('stale');
+    } finally {
+      await postgres.stop();
+      rmSync(signal);
+      await postgres.start();
+    }
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
   });
 
   test('starts without its database and connects later', async () => {
@@ -254,8 +310,8 @@ describeWithPostgres('the directory during a database outage', () => {
     const { directory, monitor } = await openDirectory(proxy.url);
     expect(await directory.find(acme)).toBe('unavailable');
     proxy.mend();
-    await vi.waitFor(async () => expect(await directory.find(acme)).toMatchObject({ account: {} }), patience);
-    expect(monitor.events).toEqual(['disconnected', 'connected']);
+    await vi.waitFor(() => expect(monitor.events).toEqual(['disconnected', 'connected']), patience);
+    expect(await directory.find(acme)).toMatchObject({ account: {} });
     expect(monitor.lookups).not.toContain('unknown');
   });
 
