@@ -44,6 +44,8 @@ export class Connection {
   readonly #url: string;
   readonly #events: Events;
   #client: Client | undefined;
+  /** The connection that is being prepared. */
+  #opening: Client | undefined;
   #attempt: Promise<void> | undefined;
   #pause = 0;
   #listenPatience = firstPatience;
@@ -90,6 +92,8 @@ export class Connection {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retry);
+    // To add a listener may take a minute.
+    void this.#opening?.end().catch(() => {});
     await this.#attempt;
     const client = this.#client;
     this.#client = undefined;
@@ -102,6 +106,9 @@ export class Connection {
       // This reads the certificates that the URL names, which may fail.
       client = await this.#newClient();
       await client.connect();
+      // If a client is ended while it connects, `connect` never settles.
+      this.#opening = client;
+      if (this.#closed) throw new Error('the connection is no longer needed');
       if (this.#events.changed !== undefined) await this.#listen(client);
       await prepare(client);
       this.#client = client;
@@ -110,6 +117,8 @@ export class Connection {
       this.#events.lost(error);
       this.#again();
       return;
+    } finally {
+      this.#opening = undefined;
     }
     this.#events.connected();
   }

@@ -256,7 +256,7 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   #lost(error: unknown): void {
-    if (!this.#unconnected) this.#monitor.disconnected(accountsError(error));
+    if (!this.#unconnected && !this.#closed) this.#monitor.disconnected(accountsError(error));
     this.#unconnected = true;
   }
 

@@ -70,6 +70,26 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
   });
 
+  test('closes at once while the database adds a listener', async () => {
+    const { proxy } = await startWithAcme();
+    let isAdding = false;
+    proxy.onSent = (data) => {
+      if (!data.includes('LISTEN envelope_sidecar_accounts')) return;
+      isAdding = true;
+      proxy.hold();
+    };
+    const opening = openDirectory(proxy.url);
+    await expect.poll(() => isAdding, patience).toBe(true);
+    proxy.cut();
+    const { directory } = await opening;
+    isAdding = false;
+    proxy.mend();
+    await expect.poll(() => isAdding, patience).toBe(true);
+    const began = performance.now();
+    await directory.close();
+    expect(performance.now() - began).toBeLessThan(1_000);
+  });
+
   test('a connection that ends right after it was opened for a change fails only the change', async () => {
     const { url, proxy } = await startWithAcme();
     const store = openStore(proxy.url);
