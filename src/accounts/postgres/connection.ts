@@ -69,6 +69,11 @@ export class Connection {
     await this.#attempt;
   }
 
+  /** Replaces the connection, if there is one, with a new one. */
+  renew(): void {
+    if (this.#client !== undefined) this.#lost(this.#client, new Error('the connection is replaced'));
+  }
+
   /** If an attempt to connect is in progress, waits for it for a limited time. Does not wait for later attempts. */
   async ready(): Promise<void> {
     if (this.#attempt !== undefined)

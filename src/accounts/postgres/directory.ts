@@ -57,13 +57,14 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #numbers = new ChangeNumbers();
   /** Whether these numbers are being read. */
   #isReadingNumbers = false;
-  /** The connections whose last query failed. Further errors are then not reported. */
+  /** The connections whose last query failed, of which further errors are not reported. */
   readonly #failing = new Set<Connection>();
   /** Whether the loss of a connection has been reported. Failed attempts to reconnect are then not reported. */
   #unconnected = false;
   /** Whether the last look-up failed, or the connection for look-ups is lost. */
   #cannotLookUp = false;
   #closed = false;
+  /** Undefined until the first attempts to connect are over. */
   #heartbeat: NodeJS.Timeout | undefined;
 
   constructor({ url, vault, uses, monitor, heard, ...cache }: PostgresDirectoryOptions) {
@@ -77,6 +78,8 @@ export class PostgresDirectory implements KeyDirectory {
     this.#lookUps = new Connection(url, {
       connected: () => {
         this.#cannotLookUp = false;
+        // After a failover, the other connection may lead to the old server, which sends no notifications of changes in the new one.
+        if (this.#heartbeat !== undefined) this.#news.renew();
         this.#connected();
       },
       lost: (error) => {
@@ -102,8 +105,8 @@ export class PostgresDirectory implements KeyDirectory {
 
   /** Connects; resolves when the first attempts have succeeded or failed. From then on, a lost connection is reopened. */
   async open(): Promise<void> {
-    this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
     await Promise.all([this.#lookUps.open(), this.#news.open()]);
+    if (!this.#closed) this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
   }
 
   async close(): Promise<void> {
@@ -114,10 +117,8 @@ export class PostgresDirectory implements KeyDirectory {
 
   get state(): DirectoryState {
     const heardAt = this.#heardAt;
-    const usableFor =
-      this.#lookUps.isOpen || heardAt === undefined
-        ? undefined
-        : Math.max(0, heardAt + this.#staleFor - this.#monotonic());
+    const isUnlimited = this.#lookUps.isOpen || heardAt === undefined;
+    const usableFor = isUnlimited ? undefined : Math.max(0, heardAt + this.#staleFor - this.#monotonic());
     return { connected: this.#lookUps.isOpen && this.#news.isOpen, heardAt, usableFor, ...this.#cache.sizes };
   }
 
@@ -172,6 +173,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   async #query(hashes: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
     await this.#lookUps.ready();
+    if (!this.#lookUps.isOpen) throw new Error('not connected to the database');
     const { span } = this.#cache;
     this.#changedMeanwhile = new Set();
     const asked = this.#monotonic();
@@ -284,8 +286,8 @@ export class PostgresDirectory implements KeyDirectory {
 
   #failed(connection: Connection, error: unknown): void {
     // A lost connection is reported separately, and a query that `close` has interrupted is not reported.
-    const isReported = connection.isOpen && this.#failing.size === 0 && !this.#closed;
-    if (isReported) this.#monitor.failed(accountsError(error));
+    const isNew = !this.#failing.has(connection);
+    if (isNew && connection.isOpen && !this.#closed) this.#monitor.failed(accountsError(error));
     this.#failing.add(connection);
   }
 

@@ -299,6 +299,23 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(directory.state.usableFor).toBeUndefined();
   });
 
+  test('receives notifications from the server in which it looks keys up, although only the connection for look-ups was lost', async () => {
+    const { proxy } = await startWithAcme();
+    let lookUps: Socket | undefined;
+    let listens = 0;
+    proxy.onSent = (data, client) => {
+      if (data.includes('look-up')) lookUps = client;
+      if (data.includes('LISTEN envelope_sidecar_accounts')) listens += 1;
+    };
+    const { directory, monitor } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    expect(listens).toBe(1);
+    lookUps?.destroy();
+    await expect.poll(() => listens, patience).toBe(2);
+    await expect.poll(() => monitor.events, patience).toEqual(['connected', 'disconnected', 'connected']);
+    expect(directory.holds(acme)).toBe(false);
+  });
+
   test('uses no standby, because it may be any time behind', async () => {
     const { url } = await startWithAcme();
     const { directory, monitor } = await openDirectory(url);
