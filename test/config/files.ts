@@ -17,7 +17,8 @@ export const noAccounts = 'accounts: []\n';
 export function filesIn(files: Readonly<Record<string, string | Buffer>>): string {
   const directory = mkdtempSync(join(tmpdir(), 'config-test-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
+  // Some of the files contain secrets, and `check` warns if every user can read them.
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content, { mode: 0o600 });
   return directory;
 }
 
