@@ -22,12 +22,16 @@ export interface ConnectionHandler {
    * much as a long one), or other clients have caused too much work. Until `resume` is called in a later turn, the client is not read.
    */
   onSuspend(resume: () => void, reason: SuspendReason): void;
-  /** The client has sent hundreds of small TLS records at once, and more of them may follow from the same read. */
-  onFlood?(): void;
+  /**
+   * A small piece has arrived that is not the first one of a request. Hundreds of small TLS records may come from one read.
+   *
+   * @param nth how many small pieces the client has sent since its request began, or since it was last suspended
+   */
+  onSmallPiece?(nth: number): void;
   /** The client has caused too much work within TLS itself, and the connection closes. */
   onExcess(): void;
   /**
-   * The client keeps OpenSSL busy until the end of the current read, or its handshake has derived its keys in the same turn as many others.
+   * The client keeps OpenSSL busy until the end of the current read, or has derived or replaced keys in the same turn as many others.
    * Other clients must now wait.
    */
   onCrowd?(): void;

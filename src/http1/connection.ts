@@ -90,7 +90,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.handler?.onSuspend(resume, reason);
   }
 
-  readonly onFlood = (): void => this.handler?.onFlood?.();
+  readonly onSmallPiece = (nth: number): void => this.handler?.onSmallPiece?.(nth);
 
   onHeadBegins(): void {
     if (!this.#isNew) this.#wait(this.limits.headTimeout);

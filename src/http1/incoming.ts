@@ -12,7 +12,7 @@ import {
 } from './parse/request-reader.ts';
 
 /** The connection that bytes come from. */
-export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onFlood'> {
+export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onSmallPiece'> {
   readonly socket: Socket;
   readonly limits: HeadLimits;
   onHeadBegins(): void;
@@ -166,8 +166,8 @@ export class Incoming implements PaceOwner {
     this.#owner.onSuspend(resume, reason);
   }
 
-  onFlood(): void {
-    this.#owner.onFlood?.();
+  onSmallPiece(nth: number): void {
+    this.#owner.onSmallPiece?.(nth);
   }
 
   onPace(): void {

@@ -117,11 +117,15 @@ export class Listener implements ConnectionOwner {
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed, clock);
+    const crowded = (socket: ConnectedSocket): void => {
+      const connection = socket[connectionKey] ?? this.#handshaking.get(formatEndpoints(socket));
+      connection?.handler?.onCrowd?.();
+    };
     const exceeded = (socket: ConnectedSocket): void => {
       socket[connectionKey]?.exceed();
-      socket[connectionKey]?.handler?.onCrowd?.();
+      crowded(socket);
     };
-    limitTlsWork(server, exceeded, (socket, isCrowd) => this.#onStep(socket, isCrowd));
+    limitTlsWork(server, { exceeded, crowded, derived: (socket) => this.#onDerived(socket) });
     return server;
   }
 
@@ -256,10 +260,9 @@ export class Listener implements ConnectionOwner {
     }
   }
 
-  #onStep(socket: TLSSocket, isCrowd: boolean): void {
+  #onDerived(socket: TLSSocket): void {
     const ends = formatEndpoints(socket);
     const connection = this.#handshaking.get(ends);
-    if (isCrowd) connection?.handler?.onCrowd?.();
     // Sockets may be half open, so a client that leaves during its handshake would otherwise be counted until the deadline.
     socket.once('end', () => {
       if (connection === undefined || this.#handshaking.get(ends) !== connection) return;

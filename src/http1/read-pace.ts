@@ -10,16 +10,16 @@ export const maxPerTurn = 262_144;
  * can send these, and enough clients doing so would fill every turn.
  */
 export const smallPiece = 1_024;
-const maxSmallPieces = 100;
+export const maxSmallPieces = 100;
 
 /**
  * Only a single read of a TLS socket can deliver this many small pieces. The records of that read are still decrypted after the socket is
  * suspended, up to 2,900 in seven milliseconds.
  */
-const maxInRead = 300;
+export const maxInRead = 300;
 
 /** How many small pieces a request may consist of without making a later request wait. */
-const smallPiecesOfRequest = 8;
+export const smallPiecesOfRequest = 8;
 
 /** Why a client must wait for its turn: it has sent a lot of data or many small pieces, or other clients have caused too much work. */
 export type SuspendReason = 'bytes' | 'smallPieces' | 'heldUp';
@@ -27,8 +27,8 @@ export type SuspendReason = 'bytes' | 'smallPieces' | 'heldUp';
 export interface PaceOwner {
   /** The socket is suspended. Nothing is read until `resume` is called in a later turn. */
   onSuspend(resume: () => void, reason: SuspendReason): void;
-  /** Hundreds of small pieces have arrived in one read, and more from the same read may follow. */
-  onFlood?(): void;
+  /** A small piece has arrived that is not the first one of a request. @param nth how many small pieces the client has sent so far */
+  onSmallPiece?(nth: number): void;
   /** `isSuspended` has changed. */
   onPace(): void;
 }
@@ -67,7 +67,7 @@ export class ReadPace {
     this.#bytes += length + more;
     if (length < smallPiece) {
       this.#smallPieces += 1;
-      if (this.#smallPieces === maxInRead) this.#owner.onFlood?.();
+      if (this.#smallPieces > 1) this.#owner.onSmallPiece?.(this.#smallPieces);
     }
     if (this.#smallPieces >= maxSmallPieces) this.suspend('smallPieces');
     else if (this.#bytes >= maxPerTurn) this.suspend('bytes');

@@ -17,15 +17,23 @@ const handshakeLabels = /^CLIENT_(?:RANDOM|HANDSHAKE_TRAFFIC_SECRET) /;
 const longestLabel = 'CLIENT_HANDSHAKE_TRAFFIC_SECRET '.length;
 
 /** How many times one client may replace its keys within `keyWindow` milliseconds. Clients normally do so only after gigabytes or hours. */
-const maxKeyUpdates = 8;
-const keyWindow = 1_000;
+const maxKeyUpdates = 2;
+const keyWindow = 60_000;
 
-/** How many handshakes may derive keys in a turn before other clients must wait. Thousands of handshakes may get that far at once. */
+/** How many times clients may derive or replace keys in a turn before other clients must wait. Thousands of clients may do so at once. */
 const maxSteps = 8;
 
 interface KeyUpdates {
   count: number;
   readonly until: number;
+}
+
+interface TlsWorkEvents {
+  readonly exceeded: (socket: TLSSocket) => void;
+  /** OpenSSL has derived or replaced keys so often in this turn that other clients must wait. The socket is the one of the latest client. */
+  readonly crowded?: (socket: TLSSocket) => void;
+  /** OpenSSL has derived the keys of a handshake, which is most of its work. */
+  readonly derived?: (socket: TLSSocket) => void;
 }
 
 /**
@@ -39,14 +47,8 @@ interface KeyUpdates {
  *   attempt as an error of the socket.
  *
  * @param server a TLS server
- * @param stepped called when OpenSSL has derived the keys of a handshake, which is most of its work. `isCrowd` tells whether so many
- *   handshakes have got that far in this turn that other clients must wait
  */
-export function limitTlsWork(
-  server: EventEmitter,
-  exceeded: (socket: TLSSocket) => void,
-  stepped: (socket: TLSSocket, isCrowd: boolean) => void = () => {},
-): void {
+export function limitTlsWork(server: EventEmitter, { exceeded, crowded, derived }: TlsWorkEvents): void {
   let steps = 0;
   const updates = new WeakMap<TLSSocket, KeyUpdates>();
   server.on('secureConnection', (socket: TLSSocket) => socket.disableRenegotiation());
@@ -54,12 +56,14 @@ export function limitTlsWork(
     const label = line.toString('latin1', 0, longestLabel);
     // The rest of the line is the secret, so the line is erased.
     line.fill(0);
-    if (handshakeLabels.test(label)) {
-      if (steps === 0) setImmediate(() => (steps = 0));
-      steps += 1;
-      stepped(socket, steps > maxSteps);
-    }
-    if (!label.startsWith(updateLabel)) return;
+    const isHandshake = handshakeLabels.test(label);
+    const isUpdate = label.startsWith(updateLabel);
+    if (!isHandshake && !isUpdate) return;
+    if (steps === 0) setImmediate(() => (steps = 0));
+    steps += 1;
+    if (steps > maxSteps) crowded?.(socket);
+    if (isHandshake) derived?.(socket);
+    if (!isUpdate) return;
     const now = performance.now();
     const before = updates.get(socket);
     const current = before !== undefined && now < before.until ? before : { count: 0, until: now + keyWindow };

@@ -32,9 +32,11 @@ export class ReadTurns {
       if (code === 'COSTLY_REQUEST') this.#holdUpOthers(socket);
     });
     if (event === 'connection') return;
-    limitTlsWork(server, (socket) => {
-      this.#holdUpOthers(socket);
-      setImmediate(() => socket.destroy());
+    limitTlsWork(server, {
+      exceeded: (socket) => {
+        this.#holdUpOthers(socket);
+        setImmediate(() => socket.destroy());
+      },
     });
   }
 

@@ -6,7 +6,7 @@ import { ServerExchange } from '../../src/http1/exchange.ts';
 import { Incoming } from '../../src/http1/incoming.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import type { Crowd } from '../../src/proxy/capacity/queues.ts';
-import type { ClientConnection } from '../../src/proxy/capacity/client-connection.ts';
+import { ClientConnection } from '../../src/proxy/capacity/client-connection.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { createConnections } from '../support/client-connections.ts';
 import { openConnection, parseOnly } from '../support/connection.ts';
@@ -15,6 +15,9 @@ import { openRaw13 } from '../support/key-updates.ts';
 import { authorization, request, start } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
+
+// eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object
+const { receive: receiveBytes } = Incoming.prototype;
 
 /** Creates connections of clients that sent many small pieces. `resumed` lists those that are read again, in order. */
 function startReading() {
@@ -165,6 +168,63 @@ test.each<[string, (client: ClientConnection) => void]>([
     }
   },
 );
+
+test.each([
+  ['anonymous', 1, 16],
+  ['live', 8, 512],
+] as const)(
+  'if %s clients, each beyond the first %i, send %i small pieces in a turn, others are suspended, although none has sent many',
+  async (crowd, free, inTurn) => {
+    const { open } = startReading();
+    const client = open(crowd);
+    const suspensions = vi.spyOn(client.http, 'suspend');
+    const sends = (count: number): void => {
+      for (let i = 0; i < count; i += 1) {
+        const sender = open(crowd);
+        sender.onSmallPiece(free);
+        sender.onSmallPiece(free + 1);
+      }
+    };
+    sends(inTurn - 1);
+    await nextTurn();
+    sends(inTurn - 1);
+    expect(suspensions).not.toHaveBeenCalled();
+    sends(1);
+    expect(suspensions).toHaveBeenCalledOnce();
+  },
+);
+
+test('of clients that each send fewer small TLS records than would make them wait, a few are read in a turn', async () => {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  const tls = { cert, key, clientCa: undefined };
+  const { port } = await startSidecar(configOf('http://127.0.0.1:1', { listen: { host: '127.0.0.1', port: 0, tls } }));
+  const clients = await Promise.all(Array.from({ length: 20 }, () => openRaw13(port)));
+  const inTurns = [0];
+  const receive = vi.spyOn(Incoming.prototype, 'receive').mockImplementation(function (this: Incoming, bytes) {
+    inTurns.push((inTurns.pop() ?? 0) + 1);
+    Reflect.apply(receiveBytes, this, [bytes]);
+  });
+  onTestFinished(() => receive.mockRestore());
+  for (const client of clients) client.send(Array.from('x'.repeat(50)));
+  while (inTurns.reduce((sum, each) => sum + each, 0) < 20 * 50) {
+    await nextTurn();
+    inTurns.push(0);
+  }
+  // Without suspensions, all of the thousand are read in one or two turns.
+  expect(Math.max(...inTurns)).toBeLessThanOrEqual(200);
+});
+
+test('if clients replace the keys of TLS, fewer times each than would close them, others are suspended', async () => {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  const tls = { cert, key, clientCa: undefined };
+  const { port } = await startSidecar(configOf('http://127.0.0.1:1', { listen: { host: '127.0.0.1', port: 0, tls } }));
+  const clients = await Promise.all(Array.from({ length: 20 }, () => openRaw13(port)));
+  const crowds = vi.spyOn(ClientConnection.prototype, 'onCrowd');
+  onTestFinished(() => crowds.mockRestore());
+  for (const client of clients) client.replaceKeys(2);
+  await eventually('there are too many', () => crowds.mock.calls.length > 0);
+  for (const { socket } of clients) expect(socket.closed).toBe(false);
+});
 
 test('a client whose turn has come is read in it, whatever others send', async () => {
   const { open, suspend } = startReading();

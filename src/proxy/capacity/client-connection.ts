@@ -1,7 +1,7 @@
 import type { EnvironmentName, PresentedKey } from '../../accounts/api-key.ts';
 import type { ClientDetail } from '../../config/config.ts';
 import type { ConnectionHandler } from '../../http1/connection-handler.ts';
-import type { SuspendReason } from '../../http1/read-pace.ts';
+import { maxInRead, maxSmallPieces, type SuspendReason } from '../../http1/read-pace.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { endTls } from '../../http1/tls-work.ts';
@@ -59,10 +59,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /** The request in progress, and what it has taken of the limits. */
   #request: Request | undefined;
   #reservation: Reservation | undefined;
-  /**
-   * The claims that the connection and the bytes it holds are charged to. The two claims differ only if the account has no room for these
-   * bytes; the connection then closes.
-   */
+  /** The claims that the connection and the bytes it holds are charged to. They differ only until it closes for lack of room. */
   #claim: Claim;
   #heldClaim: Claim;
   #counted = false;
@@ -155,9 +152,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#all.server.onError(error);
   }
 
-  /** Closes a client without a key. If the client were only suspended, each new connection could bring another such flood. */
-  onFlood(): void {
-    if (this.isLookedUp || this.#claim.tier !== 'anonymous') return;
+  onSmallPiece(nth: number): void {
+    if (nth < maxSmallPieces) this.#claim.turns.countPiece(this, nth);
+    // If a client without a key were only suspended, each new connection could bring another such flood.
+    if (nth !== maxInRead || this.isLookedUp || this.#claim.tier !== 'anonymous') return;
     this.endsFor('limit');
     endTls(this.http.socket);
   }

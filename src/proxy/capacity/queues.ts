@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
+import { smallPiecesOfRequest } from '../../http1/read-pace.ts';
 import { FairTickQueue, TickQueue, type OwnTickQueue } from '../../tick-queue.ts';
 
 /**
@@ -38,6 +39,13 @@ export function queueOfUpstreamReads(): { of(owner: object): OwnTickQueue } {
  * two, because two TLS handshakes begin even in a short turn, so two such clients may arrive in each turn.
  */
 const floodsInTurn = 4;
+
+/**
+ * How many small pieces of one request are not counted, and how many others may arrive in a turn before the other clients of the account, or
+ * without a key, must wait. Each TLS record takes microseconds, also if it is empty and therefore not reported. Thousands of clients may
+ * send records at the same time, each of them fewer than would make it wait.
+ */
+const pieces = { anonymous: { free: 1, inTurn: 16 }, ofAccount: { free: smallPiecesOfRequest, inTurn: 512 } } as const;
 
 /**
  * Clients that wait only because other clients have sent many small pieces. Most of them have sent nothing and cost nothing, so a batch of
@@ -121,6 +129,9 @@ export class Turns {
   readonly #heads: HeadTime;
   /** The latest turn in which heads have taken too long. */
   #heldUpIn = -1;
+  readonly #pieces: (typeof pieces)[keyof typeof pieces];
+  /** How many small pieces have been counted in this turn. */
+  #counted = 0;
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
@@ -134,6 +145,15 @@ export class Turns {
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
     this.#heads = shared?.heads ?? new HeadTime();
+    this.#pieces = areAnonymous ? pieces.anonymous : pieces.ofAccount;
+  }
+
+  /** Counts a small piece of a client's request. @param nth which one it is */
+  countPiece(client: Reader, nth: number): void {
+    if (nth <= this.#pieces.free) return;
+    if (this.#counted === 0) setImmediate(() => (this.#counted = 0));
+    this.#counted += 1;
+    if (this.#counted % this.#pieces.inTurn === 0) this.holdUpOthers(client);
   }
 
   /**
