@@ -10,7 +10,7 @@ const restFactor = 3;
  */
 export class TickQueue {
   readonly #perTick: number;
-  readonly #waiting = new WaitQueue();
+  readonly #waiting: WaitQueue;
   #started = 0;
   #scheduled = false;
   readonly #rests: boolean;
@@ -24,8 +24,10 @@ export class TickQueue {
    * @param perTick maximum number of pieces of work that start in one turn of the event loop
    * @param rests whether the queue pauses after each turn in which work has started (see `restAfter`)
    * @param maxTime once a turn has taken this many milliseconds, no further waiting work starts in it
+   * @param waiting the queue in which the work waits
    */
-  constructor(perTick: number, rests = false, maxTime = Infinity) {
+  constructor(perTick: number, rests = false, maxTime = Infinity, waiting = new WaitQueue()) {
+    this.#waiting = waiting;
     this.#perTick = perTick;
     this.#rests = rests;
     this.#maxTime = maxTime;

@@ -47,6 +47,27 @@ export class WaitQueue {
   }
 }
 
+/** Of this many pieces of work, one is the oldest that waits; the others are the newest. */
+const oldestOf = 4;
+
+/**
+ * A queue in which the newest work goes first. In a flood, the connections that have waited longest are soon closed for new ones, and
+ * thousands of them may have been opened just before. Every fourth time, the oldest work goes first, so that a client that was overtaken does
+ * not wait until no newer clients arrive.
+ */
+export class NewestFirst extends WaitQueue {
+  #shifted = 0;
+
+  override add(start: () => void): () => void {
+    return super.add(start);
+  }
+
+  override shift(): (() => void) | undefined {
+    this.#shifted += 1;
+    return this.#shifted % oldestOf === 0 ? super.shift() : this.shiftNewest();
+  }
+}
+
 /** A request that can wait in a queue. */
 export interface Waiter {
   /** Waits in a queue. The promise never settles if the request ends before its turn. */

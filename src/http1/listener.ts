@@ -5,6 +5,7 @@ import { formatEndpoints } from '../connection-limit.ts';
 import { listen, type ListenAddress } from '../http.ts';
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
+import { BegunHandshakes } from './begun-handshakes.ts';
 import { CertificateTurns, certificateHandshakeTime } from './certificate-turns.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
@@ -73,8 +74,7 @@ export class Listener implements ConnectionOwner {
   readonly #sweep: NodeJS.Timeout;
   /** Connections with an incomplete TLS handshake, by both endpoints, because one client port may connect to several local addresses. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  /** Connections whose TLS handshake has begun. */
-  readonly #begun = new WeakSet<ServerConnection>();
+  readonly #begun = new BegunHandshakes<ServerConnection>();
   /** Connections that are waiting for their turn during the handshake. */
   readonly #suspended = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
@@ -211,12 +211,13 @@ export class Listener implements ConnectionOwner {
       return this.#handshakes.add(start);
     };
     whenHandshakeBegins(socket, { hellos, turns, handshakes: { add }, failed }, () => {
-      this.#begun.add(connection);
+      this.#begun.begin(connection);
       this.#tlsServer?.emit('connection', socket);
     });
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);
+      this.#begun.end(connection);
       connection.onSocketClose();
     });
   }
@@ -225,10 +226,8 @@ export class Listener implements ConnectionOwner {
     const ends = formatEndpoints(socket);
     const connection = this.#handshaking.get(ends);
     this.#handshaking.delete(ends);
-    if (connection === undefined) {
-      socket.destroy();
-      return;
-    }
+    if (connection === undefined) return void socket.destroy();
+    this.#begun.end(connection);
     this.#attach(socket, connection);
     connection.secure(socket);
   }

@@ -6,7 +6,7 @@ import { listenerOptions, renewedTls, secureContext, type ListenerTls, type OnHa
 import { loggedPeer } from './admit/client-address.ts';
 import { TickQueue } from '../tick-queue.ts';
 import type { EpochMs } from '../times.ts';
-import { WaitQueue } from '../wait-queue.ts';
+import { NewestFirst } from '../wait-queue.ts';
 
 /** The fewest and the most TLS handshakes that begin in a turn of the event loop. Each takes two milliseconds. */
 const handshakesInTurn = { min: 2, max: 8 } as const;
@@ -14,15 +14,11 @@ const handshakesInTurn = { min: 2, max: 8 } as const;
 /** How many milliseconds a turn must take for each handshake that begins, so that handshakes get a third of the time of long turns. */
 const timePerHandshake = 4;
 
-/** Of this many handshakes that begin, one is the oldest that waits; the others are the newest. */
-const oldestOf = 4;
-
 /** TLS handshakes that wait to begin. */
 export class HandshakeQueue {
-  readonly #waiting = new WaitQueue();
+  readonly #waiting = new NewestFirst();
   /** When the next turn was scheduled, by `performance.now()`. */
   #scheduled: number | undefined;
-  #begun = 0;
 
   /** Begins a handshake in a later turn. @see WaitQueue.add */
   add(begin: () => void): () => void {
@@ -43,19 +39,9 @@ export class HandshakeQueue {
     const duration = performance.now() - (this.#scheduled ?? 0);
     this.#scheduled = undefined;
     const count = Math.min(max, Math.max(min, Math.floor(duration / timePerHandshake)));
-    for (let i = 0; i < count && this.#waiting.length > 0; i += 1) this.#next()?.();
+    for (let i = 0; i < count && this.#waiting.length > 0; i += 1) this.#waiting.shift()?.();
     if (this.#waiting.length > 0) this.#schedule();
   };
-
-  /**
-   * The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
-   * handshakes went first, few handshakes would complete. Every fourth time, the oldest handshake goes first, so that a client that was
-   * overtaken does not wait until no newer clients arrive.
-   */
-  #next(): (() => void) | undefined {
-    this.#begun += 1;
-    return this.#begun % oldestOf === 0 ? this.#waiting.shift() : this.#waiting.shiftNewest();
-  }
 }
 
 /** How many clients that have sent only part of their first TLS record are read again in a turn of the event loop. */

@@ -123,6 +123,32 @@ test('a client that leaves in the middle of its handshake is closed at once', as
   expect(failures).toEqual(['client_left']);
 });
 
+test('of more than 256 handshakes in progress, the oldest ends; complete ones and clients that have left do not count', async () => {
+  const { open, port, handshakes, connections, exceeding } = await start();
+  const secure = open();
+  await eventually('the handshake waits', () => handshakes.length === 1);
+  handshakes[0]?.();
+  await once(secure, 'secureConnect');
+  const hello = await recordHello();
+  const begin = async (count: number): Promise<void> => {
+    const before = handshakes.length;
+    for (let i = 0; i < count; i += 1) {
+      (await connectRaw(port)).on('data', () => {}).write(hello);
+      await eventually('the handshake waits', () => handshakes.length === before + i + 1);
+    }
+    for (const each of handshakes.slice(before)) each();
+    await turns();
+  };
+  await begin(256);
+  connections[2]?.destroy();
+  await turns();
+  await begin(1);
+  expect(exceeding).toHaveLength(0);
+  await begin(1);
+  expect(exceeding).toHaveLength(1);
+  expect(connections.flatMap(({ socket }, i) => (socket.destroyed ? [i] : []))).toEqual([1, 2]);
+});
+
 test('other clients wait if the rest of many handshakes arrives in one turn', async () => {
   const { open, handshakes, crowds } = await start();
   const secured: TLSSocket[] = [];

@@ -247,6 +247,15 @@ test('a client that is only closed for what it has sent suspends nobody', () => 
   expect(suspensions).not.toHaveBeenCalled();
 });
 
+test('of new connections that wait because of others, the newest is read first, but each fourth time the oldest', async () => {
+  const { open } = startReading();
+  const read: number[] = [];
+  for (let i = 1; i <= 100; i += 1) open('anonymous').onSuspend(() => read.push(i), 'heldUp');
+  await nextTurn();
+  expect(read).toHaveLength(64);
+  expect(read.slice(0, 8)).toEqual([100, 99, 98, 1, 97, 96, 95, 2]);
+});
+
 test('a client that has left is not suspended', () => {
   const { open } = startReading();
   const client = open('anonymous');

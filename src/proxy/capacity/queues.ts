@@ -1,6 +1,7 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { smallPiecesOfRequest } from '../../http1/read-pace.ts';
 import { FairTickQueue, TickQueue, type OwnTickQueue } from '../../tick-queue.ts';
+import { NewestFirst, type WaitQueue } from '../../wait-queue.ts';
 
 /**
  * How many requests from the same queue start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
@@ -57,8 +58,8 @@ export class HeldUp extends TickQueue {
   /** How many such clients break the batch. */
   readonly #breaking: number;
 
-  constructor(breaking: number) {
-    super(64);
+  constructor(breaking: number, waiting?: WaitQueue) {
+    super(64, false, Infinity, waiting);
     this.#breaking = breaking;
   }
 
@@ -143,7 +144,7 @@ export class Turns {
     this.smallPieces = shared?.smallPieces.of(this) ?? new TickQueue(1, areAnonymous);
     this.bytes = shared?.bytes.of(this) ?? new TickQueue(readAgainInTurn);
     this.heldUp = new HeldUp(breaking);
-    this.heldUpNew = new HeldUp(breaking);
+    this.heldUpNew = new HeldUp(breaking, new NewestFirst());
     this.#heads = shared?.heads ?? new HeadTime();
     this.#pieces = areAnonymous ? pieces.anonymous : pieces.ofAccount;
   }
