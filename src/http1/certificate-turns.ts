@@ -63,7 +63,10 @@ export class CertificateTurns {
 
   /** @param server the TLS server that `begin` passes the connections to */
   constructor(server: EventEmitter) {
-    server.prependListener('secureConnection', (socket: TLSSocket) => this.#turns.get(formatEndpoints(socket))?.(true));
+    // An earlier listener destroys the socket if the client has resumed a session after its certificate has expired.
+    server.on('secureConnection', (socket: TLSSocket) => {
+      if (!socket.destroyed) this.#turns.get(formatEndpoints(socket))?.(true);
+    });
   }
 
   /**

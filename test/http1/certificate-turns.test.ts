@@ -14,8 +14,8 @@ interface Client {
 }
 
 /** Accepts clients, whose handshakes begin in turns. `begun` lists the clients whose handshakes have begun. `secure` completes one. */
-async function start() {
-  const secured = new EventEmitter();
+async function start(checks: (socket: Socket) => void = () => {}) {
+  const secured = new EventEmitter().prependListener('secureConnection', checks);
   const turns = new CertificateTurns(secured);
   const accepted: Socket[] = [];
   const server = createServer((socket) => void accepted.push(socket.resume().on('error', () => {})));
@@ -177,6 +177,17 @@ test('of thousands of addresses that were trusted, none is kept after its last h
   >[];
   expect(lanes).toHaveLength(2);
   expect(lanes.map((each) => each.size)).toEqual([0, 0]);
+});
+
+test('a client that is closed after its handshake, because its certificate has expired, is not trusted', async () => {
+  const { open, begun, secure } = await start((socket) => void socket.destroy());
+  const expired = await open('expired', '192.0.2.1');
+  const closed = once(expired.socket, 'close');
+  secure(expired);
+  await closed;
+  await open('stranger', '203.0.113.1');
+  await open('again', '192.0.2.1');
+  expect(begun).toEqual(['expired', 'stranger']);
 });
 
 test('what a client sends after its handshake makes nobody wait', async () => {
