@@ -43,15 +43,22 @@ interface TlsWorkEvents {
  * - In TLS 1.3, a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each replacement takes 27 bytes and about 20 µs, so
  *   half a megabyte of them would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. When a
  *   client has replaced its keys too often, nothing more is read from that client, so that at most one read of 64 KiB is left to process.
- * - In TLS 1.2, a client may ask for another handshake, with a message of 128 KiB. Such handshakes are disabled here, and Node reports an
- *   attempt as an error of the socket.
+ * - In TLS 1.2, a client may ask for another handshake, with a message of 128 KiB. Such handshakes are disabled here. Node reports an
+ *   attempt as an error of the socket, but OpenSSL has signed its answer by then.
  *
  * @param server a TLS server
  */
 export function limitTlsWork(server: EventEmitter, { exceeded, crowded, derived }: TlsWorkEvents): void {
   let steps = 0;
   const updates = new WeakMap<TLSSocket, KeyUpdates>();
-  server.on('secureConnection', (socket: TLSSocket) => socket.disableRenegotiation());
+  // All sockets share this function, because a closure for each of them would take up memory.
+  function onError(this: TLSSocket, { code }: NodeJS.ErrnoException): void {
+    if (code === 'ERR_TLS_RENEGOTIATION_DISABLED') exceeded(this);
+  }
+  server.on('secureConnection', (socket: TLSSocket) => {
+    socket.disableRenegotiation();
+    socket.on('error', onError);
+  });
   server.on('keylog', (line: Buffer, socket: TLSSocket) => {
     const label = line.toString('latin1', 0, longestLabel);
     // The rest of the line is the secret, so the line is erased.

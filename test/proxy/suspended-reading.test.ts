@@ -194,6 +194,26 @@ test.each([
   },
 );
 
+test('small pieces of all public keys of an environment add up, because one client may have the keys of many shops', async () => {
+  const { budgets, open } = startReading();
+  const ofShop = (shop: string): ClientConnection => {
+    const client = open('anonymous');
+    client.identify(budgets.claim('test', shop, 'public'));
+    client.idle();
+    return client;
+  };
+  const shops = Array.from({ length: 511 }, (_, i) => ofShop(`shop-${i}`));
+  const [sender, other] = [ofShop('last'), ofShop('last')];
+  const suspensions = vi.spyOn(other.http, 'suspend');
+  sender.onSmallPiece(9);
+  expect(suspensions).not.toHaveBeenCalled();
+  await nextTurn();
+  for (const shop of shops) shop.onSmallPiece(9);
+  sender.onSmallPiece(9);
+  sender.onSmallPiece(10);
+  expect(suspensions).toHaveBeenCalledOnce();
+});
+
 test('of clients that each send fewer small TLS records than would make them wait, a few are read in a turn', async () => {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   const tls = { cert, key, clientCa: undefined };

@@ -104,9 +104,29 @@ class HeadTime {
   }
 }
 
+/** How many small pieces have been counted in this turn of the event loop. */
+class PieceCount {
+  #count = 0;
+  /** Counts the turns in which there were such pieces. */
+  turn = 0;
+
+  /** Counts a piece. @returns how many there were in this turn */
+  add(): number {
+    if (this.#count === 0) {
+      setImmediate(() => {
+        this.#count = 0;
+        this.turn += 1;
+      });
+    }
+    this.#count += 1;
+    return this.#count;
+  }
+}
+
 /** Queues for several accounts, which take turns: for requests, and for clients that have sent a lot of data or many small pieces. */
 export class QueuesOfAll {
   readonly heads = new HeadTime();
+  readonly pieces = new PieceCount();
   readonly requests = new FairTickQueue<Turns>(startedInTurn, requestsTime);
   readonly smallPieces = new FairTickQueue<Turns>(1);
   readonly bytes = new FairTickQueue<Turns>(readAgainInTurn);
@@ -130,9 +150,10 @@ export class Turns {
   readonly #heads: HeadTime;
   /** The latest turn in which heads have taken too long. */
   #heldUpIn = -1;
-  readonly #pieces: (typeof pieces)[keyof typeof pieces];
-  /** How many small pieces have been counted in this turn. */
-  #counted = 0;
+  readonly #allowed: (typeof pieces)[keyof typeof pieces];
+  readonly #pieces: PieceCount;
+  /** The latest turn in which there were too many small pieces. */
+  #crowdedIn = -1;
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
@@ -146,15 +167,20 @@ export class Turns {
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking, new NewestFirst());
     this.#heads = shared?.heads ?? new HeadTime();
-    this.#pieces = areAnonymous ? pieces.anonymous : pieces.ofAccount;
+    this.#pieces = shared?.pieces ?? new PieceCount();
+    this.#allowed = areAnonymous ? pieces.anonymous : pieces.ofAccount;
   }
 
   /** Counts a small piece of a client's request. @param nth which one it is */
   countPiece(client: Reader, nth: number): void {
-    if (nth <= this.#pieces.free) return;
-    if (this.#counted === 0) setImmediate(() => (this.#counted = 0));
-    this.#counted += 1;
-    if (this.#counted % this.#pieces.inTurn === 0) this.holdUpOthers(client);
+    if (nth <= this.#allowed.free) return;
+    const count = this.#pieces.add();
+    const { turn } = this.#pieces;
+    // Each account that shares the count holds up its own clients. Clients that go on break the batch that they are in.
+    const isNew = count >= this.#allowed.inTurn && this.#crowdedIn !== turn;
+    if (!isNew && count % this.#allowed.inTurn !== 0) return;
+    this.#crowdedIn = turn;
+    this.holdUpOthers(client);
   }
 
   /**
