@@ -5,14 +5,14 @@ import { formatEndpoints } from '../connection-limit.ts';
 import { listen, type ListenAddress } from '../http.ts';
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
-import { BegunHandshakes } from './begun-handshakes.ts';
+import { HandshakeReads } from './handshake-reads.ts';
 import { CertificateTurns, certificateHandshakeTime } from './certificate-turns.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 import { dateLines } from './date-line.ts';
 import { whenHandshakeBegins } from './hello.ts';
 import { nextTurn, type Queue } from './incoming.ts';
-import { readAsStream, readInto, readLength, startReading, stopReading } from './reading.ts';
+import { readAsStream, readInto, readLength } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
 import type { EpochMs, MonotonicMs } from '../times.ts';
@@ -74,9 +74,7 @@ export class Listener implements ConnectionOwner {
   readonly #sweep: NodeJS.Timeout;
   /** Connections with an incomplete TLS handshake, by both endpoints, because one client port may connect to several local addresses. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  readonly #begun = new BegunHandshakes<ServerConnection>();
-  /** Connections that are waiting for their turn during the handshake. */
-  readonly #suspended = new WeakSet<ServerConnection>();
+  readonly #handshakeReads = new HandshakeReads();
   readonly #handshakes: Queue;
   readonly #hellos: Queue;
 
@@ -173,14 +171,8 @@ export class Listener implements ConnectionOwner {
   suspendHandshake(connection: ServerConnection): void {
     const { socket, handler } = connection;
     // Before the handshake begins, the connection is read only in a turn of its own.
-    if (handler === undefined || !this.#begun.has(connection) || this.#suspended.has(connection)) return;
-    this.#suspended.add(connection);
-    // Small records may follow the end of the handshake at once, so reading stops now.
-    stopReading(socket);
-    handler.onSuspend(() => {
-      this.#suspended.delete(connection);
-      startReading(socket);
-    }, 'heldUp');
+    if (handler === undefined || !this.#handshakeReads.suspend(socket)) return;
+    handler.onSuspend(() => this.#handshakeReads.resume(socket), 'heldUp');
   }
 
   release({ socket }: ServerConnection): void {
@@ -211,13 +203,13 @@ export class Listener implements ConnectionOwner {
       return this.#handshakes.add(start);
     };
     whenHandshakeBegins(socket, { hellos, turns, handshakes: { add }, failed }, () => {
-      this.#begun.begin(connection);
+      this.#handshakeReads.begin(socket);
       this.#tlsServer?.emit('connection', socket);
     });
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);
-      this.#begun.end(connection);
+      this.#handshakeReads.end(socket);
       connection.onSocketClose();
     });
   }
@@ -227,7 +219,7 @@ export class Listener implements ConnectionOwner {
     const connection = this.#handshaking.get(ends);
     this.#handshaking.delete(ends);
     if (connection === undefined) return void socket.destroy();
-    this.#begun.end(connection);
+    this.#handshakeReads.end(connection.socket);
     this.#attach(socket, connection);
     connection.secure(socket);
   }

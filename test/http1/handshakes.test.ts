@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect as connectPlain, type AddressInfo, type Socket } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
-import { expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Queue } from '../../src/http1/incoming.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import { Listener } from '../../src/http1/listener.ts';
@@ -123,30 +123,55 @@ test('a client that leaves in the middle of its handshake is closed at once', as
   expect(failures).toEqual(['client_left']);
 });
 
-test('of more than 256 handshakes in progress, the oldest ends; complete ones and clients that have left do not count', async () => {
-  const { open, port, handshakes, connections, exceeding } = await start();
-  const secure = open();
-  await eventually('the handshake waits', () => handshakes.length === 1);
-  handshakes[0]?.();
-  await once(secure, 'secureConnect');
-  const hello = await recordHello();
-  const begin = async (count: number): Promise<void> => {
+describe('of many handshakes in progress', () => {
+  /** Begins the handshakes that wait, and this many more, of clients that send nothing more. */
+  async function begin(count: number, { port, handshakes }: Awaited<ReturnType<typeof start>>): Promise<Socket[]> {
+    const hello = await recordHello();
     const before = handshakes.length;
+    const clients: Socket[] = [];
     for (let i = 0; i < count; i += 1) {
-      (await connectRaw(port)).on('data', () => {}).write(hello);
+      const client = await connectRaw(port);
+      clients.push(client);
+      client.on('data', () => {}).write(hello);
       await eventually('the handshake waits', () => handshakes.length === before + i + 1);
     }
-    for (const each of handshakes.slice(before)) each();
+    for (const each of handshakes) each();
     await turns();
-  };
-  await begin(256);
-  connections[2]?.destroy();
-  await turns();
-  await begin(1);
-  expect(exceeding).toHaveLength(0);
-  await begin(1);
-  expect(exceeding).toHaveLength(1);
-  expect(connections.flatMap(({ socket }, i) => (socket.destroyed ? [i] : []))).toEqual([1, 2]);
+    return clients;
+  }
+
+  test('the newest are read at once, and the others in turns; none ends', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const listener = await start();
+    const clients = await begin(100, listener);
+    const before = listener.connections.map(({ socket }) => socket.bytesRead);
+    const read = async (): Promise<number[]> => {
+      await turns();
+      await delay(100);
+      return listener.connections.flatMap(({ socket }, i) => (socket.bytesRead > (before[i] ?? 0) ? [i] : []));
+    };
+    const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
+    for (const client of clients) client.write(Buffer.of(22, 3, 3));
+    expect(await read()).toEqual(range(36, 100));
+    vi.advanceTimersByTime(5);
+    expect(await read()).toEqual([...range(0, 32), ...range(36, 100)]);
+    vi.advanceTimersByTime(5);
+    expect(await read()).toEqual(range(0, 100));
+    expect(listener.connections.some(({ socket }) => socket.destroyed)).toBe(false);
+  });
+
+  test('an old one is completed, and its client is then read whenever it sends', async () => {
+    const listener = await start();
+    const client = listener.open();
+    await eventually('the handshake waits', () => listener.handshakes.length === 1);
+    const secure = once(client, 'secureConnect');
+    await begin(100, listener);
+    await secure;
+    await delay(50);
+    client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect(String((await once(client, 'data'))[0])).toContain('served');
+  });
 });
 
 test('other clients wait if the rest of many handshakes arrives in one turn', async () => {
