@@ -384,13 +384,20 @@ test.each([
 ])('a WebSocket handshake %s', async (_name, sent, code, waits) => {
   const settings = { routes: [route('/ws', { upgrade: true })], accounts: [{ ...globex, active: false }] };
   const sidecar = await startSidecar(configOf('http://127.0.0.1:9', settings));
-  const strangers = await openConnections(sidecar, 160);
-  const [client] = await openConnections(sidecar, 1);
+  const clients = await openConnections(sidecar, 161);
+  // Connections that have not carried a request are read in another order if the machine is slow.
+  for (const each of clients) await each.send(keyless).untilText('missing_api_key');
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(161));
+  const [client, ...strangers] = clients.toReversed();
   for (const stranger of strangers) stranger.send(keyless);
   client?.send(request('GET /ws HTTP/1.1', 'Host: localhost', 'Connection: Upgrade', 'Upgrade: websocket', ...sent));
-  await Promise.all([client?.untilText(code), ...strangers.map((each) => each.untilText('missing_api_key'))]);
-  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(161));
-  const before = sidecar.accessLines().findIndex(({ route }) => route === '/ws');
+  const refused = client?.untilText(code, code === 'missing_api_key' ? 2 : 1);
+  await Promise.all([refused, ...strangers.map((each) => each.untilText('missing_api_key', 2))]);
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(322));
+  const before = sidecar
+    .accessLines()
+    .slice(161)
+    .findIndex(({ route }) => route === '/ws');
   expect(before > 80).toBe(waits);
 });
 
