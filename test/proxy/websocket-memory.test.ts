@@ -71,10 +71,9 @@ test('a WebSocket whose two sides do not read takes no more than docs/operators/
       const last = after;
       await delay(500);
       after = residentMemory(pid);
-      // Two equal figures are not enough, because on a busy machine nothing may have arrived yet.
-      return Math.abs(after - last) < 500_000 && (after - before) / count > 100_000;
+      return Math.abs(after - last) < 500_000 ? (after - before) / count : Infinity;
     })
-    .toBe(true);
-  expect((after - before) / count).toBeLessThan(Number.parseInt(bound) * 1_024);
+    // On a busy machine, nothing may have arrived yet, or memory that is no longer used may not have been given back.
+    .toSatisfy((each: number) => each > 100_000 && each < Number.parseInt(bound) * 1_024);
   expect(guide).toContain(`A WebSocket that neither side reads takes ${bound} `);
 }, 60_000);

@@ -137,7 +137,9 @@ describeWithPostgres('the directory during a database outage', () => {
     let read = 0;
     proxy.onSent = (data) => void (read += data.includes('last-change') ? 1 : 0);
     await postgres.psql(url, 'UPDATE envelope_sidecar.api_keys SET revoked_at = now()');
-    await vi.waitFor(() => expect(read).toBeGreaterThan(0), patience);
+    // The numbers are read every second. Once they are read again, the result of the reading before has arrived.
+    read = 0;
+    await vi.waitFor(() => expect(read).toBeGreaterThan(1), patience);
     expect(await directory.find(acme)).toMatchObject({ key: { revokedAt: expect.any(Number) as number } });
 
     proxy.cut();
@@ -149,9 +151,9 @@ describeWithPostgres('the directory during a database outage', () => {
     await vi.waitFor(() => expect(monitor.lostChanges).toBe(1), patience);
     // The loss is counted once, not with each query.
     await directory.find(globex);
-    read = 0;
     await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = true');
-    await vi.waitFor(() => expect(read).toBeGreaterThan(0), patience);
+    read = 0;
+    await vi.waitFor(() => expect(read).toBeGreaterThan(1), patience);
     expect(monitor.lostChanges).toBe(1);
   });
 
